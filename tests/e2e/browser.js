@@ -1,9 +1,12 @@
 // The verbs of the browser tests: open the page, drop a file on it, look at it, time it.
+//
+// A test waits for the state that it asks about, never for a time, and never for "something changed": a busy
+// machine shows states in another order. `answered` waits for the answer to what is set now.
 
-import { accessSync, mkdtempSync, rmSync } from 'node:fs';
+import { accessSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { basename, delimiter, join } from 'node:path';
+import { after, afterEach, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
@@ -29,32 +32,58 @@ const BROWSER_FLAGS = [
   '--disable-sync',
 ];
 
-/** Serves the page and starts a browser with an empty profile; `close` ends both. */
+/**
+ * The set-up of a file of tests: serves the page and starts a browser for all of them, and gives each test an
+ * empty profile of its own as `context`, which ends with the test.
+ */
+export function useBrowser(options) {
+  const browser = {};
+  let started;
+  before(async () => {
+    started = await startBrowser(options);
+    browser.address = started.address;
+    browser.fresh = started.fresh;
+  });
+  beforeEach(async () => {
+    browser.context = await started.fresh();
+  });
+  afterEach(() => browser.context.close());
+  after(() => started?.close());
+  return browser;
+}
+
+/**
+ * Serves the page and starts a browser; `close` ends both. `fresh` gives an empty profile, and `context` is the
+ * first.
+ */
 export async function startBrowser({
   screen = SCREENS.desktop,
   theme = 'light',
   // What keeps the page for later has tests of its own; elsewhere it would be one more party.
   serviceWorkers = 'block',
+  permissions = [],
   // What all files come through; see server.js.
   line = undefined,
 } = {}) {
   const server = await serveDist('/', undefined, line);
-  const profile = mkdtempSync(join(tmpdir(), 'highwater-e2e-'));
-  const context = await chromium.launchPersistentContext(profile, {
+  const started = await chromium.launch({
     executablePath: findChromium(),
     headless: true,
     args: BROWSER_FLAGS,
-    viewport: screen,
-    colorScheme: theme,
-    reducedMotion: 'reduce',
-    serviceWorkers,
   });
+  const fresh = () =>
+    started.newContext({
+      viewport: screen,
+      colorScheme: theme,
+      reducedMotion: 'reduce',
+      serviceWorkers,
+      permissions,
+    });
   const close = async () => {
-    await context.close();
+    await started.close();
     await server.close();
-    rmSync(profile, { recursive: true, force: true });
   };
-  return { context, address: server.address, close };
+  return { context: await fresh(), fresh, address: server.address, close };
 }
 
 function findChromium() {
@@ -116,6 +145,9 @@ export async function opened(page, name = '') {
   await page.locator(`${OPENED} .headline-lead`).waitFor();
 }
 
+/** Waits until the page shows the answer for what is set now, with a verdict for every GPU. */
+export const answered = (page) => page.locator('.answer[aria-busy="false"]').waitFor();
+
 /** Opens an example in a new tab, shows a section of its answer, and waits for `ready`, a selector. */
 export async function openExample(browser, name, section = undefined, ready = '.headline-lead') {
   const tab = await openPage(browser);
@@ -163,14 +195,19 @@ export async function peakBytes(page) {
   return Number(exact.replace(/\D/g, ''));
 }
 
-/** Does something, and waits until the peak is another one; gives it in bytes. */
+/** Waits until something holds that the page is asked for again and again; `what` is said where it never does. */
+export async function until(page, what, check) {
+  const end = Date.now() + 30_000;
+  while (!(await check())) {
+    if (Date.now() > end) throw new Error(`never: ${what}`);
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+  }
+}
+
+/** Does something to the settings, and gives the peak of the answer to it, in bytes. */
 export async function changesPeak(page, act) {
-  const before = await page.locator('.need-part dd [title]').first().getAttribute('title');
   await act();
-  await page.waitForFunction(
-    (old) => document.querySelector('.need-part dd [title]')?.title !== old,
-    before,
-  );
+  await answered(page);
   return peakBytes(page);
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   OPENED,
   SCREENS,
@@ -13,15 +13,11 @@ import {
   openPage,
   opened,
   show,
-  startBrowser,
+  useBrowser,
   takePictures,
 } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 /** The rows of the comparison: `name: difference`. */
 const rows = (page) =>

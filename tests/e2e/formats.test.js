@@ -2,15 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { dropFile, openPage, opened, peakBytes, startBrowser, takePictures } from './browser.js';
+import { dropFile, openPage, opened, peakBytes, useBrowser, takePictures } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 const fixture = (path) => readFile(new URL(`../fixtures/${path}`, import.meta.url));
 

@@ -1,14 +1,10 @@
 // No input can break the layout or freeze the page: names without end, modules without number.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { SCREENS, dropFile, openPage, opened, show, sideways, startBrowser, takePictures } from './browser.js';
+import { test } from 'node:test';
+import { SCREENS, dropFile, openPage, opened, show, sideways, useBrowser, takePictures } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 // As long as a layer's name may be; a file's may be longer.
 const LONG = 'W'.repeat(64);
@@ -50,7 +46,7 @@ test('sizes that are none are refused, and sizes beyond all cards are answered',
   await size.fill('1000000000');
   await page.getByText(/Does not fit on any of/).waitFor();
   await size.fill('0');
-  await page.waitForTimeout(300);
+  await page.locator('.hint-wrong').getByText('1000000000 is unchanged').waitFor();
   assert.ok(await page.locator('.headline-lead').isVisible());
   await size.fill('16');
   await page.getByText(/Fits on all/).waitFor();

@@ -1,7 +1,7 @@
 // What sets the peak, what would help, and how it grows.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   accessibilityFaults,
   changesPeak,
@@ -10,15 +10,11 @@ import {
   peakBytes,
   show,
   sideways,
-  startBrowser,
+  useBrowser,
   takePictures,
 } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 /** Opens an example with its suggestions, and waits until enough of them are known. */
 async function openHelped(name) {

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   OPENED,
   SCREENS,
@@ -22,17 +22,13 @@ import {
   peakBytes,
   show,
   sideways,
-  startBrowser,
+  useBrowser,
 } from './browser.js';
 
 const ARTIFACTS = fileURLToPath(new URL('./artifacts/', import.meta.url));
 const SPEC = 'input: [N, 64]\ndims: {N: 32}\nlayers:\n  - linear: 128\n';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 const field = (page) => page.getByRole('combobox', { name: 'Open a model' });
 const titles = (page) => page.locator('.open-entry-title').allTextContents();
@@ -47,18 +43,15 @@ test('the empty page answers for an example by itself, and makes no entry and no
   const slider = page.getByRole('slider', { name: 'batch (slider)' });
   const before = await peakBytes(page);
   assert.ok((await changesPeak(page, () => slider.press('ArrowRight'))) > before);
-  await page.waitForFunction(
-    (old) => document.querySelector('.sample .headline-lead').textContent !== old,
-    first,
-  );
-  // Longer than an address takes to follow.
-  await page.waitForTimeout(1200);
+  await page.locator('.sample .headline-lead').getByText(/ at batch 48 /).waitFor();
   assert.equal(new URL(page.url()).hash, '');
-  assert.equal(await page.evaluate(() => history.length), entries);
   assert.equal(await page.evaluate(() => localStorage.getItem('highwater-recent')), null);
   assert.equal(await page.locator('.chip').count(), 0);
   await page.getByRole('button', { name: 'See the whole answer' }).click();
   await opened(page, 'resnet50.onnx');
+  // The first entry and the first address are those of what was opened now.
+  await page.waitForURL(/#v1\./);
+  assert.equal(await page.evaluate(() => history.length), entries + 1);
   assert.notEqual(await page.locator('.headline-lead').textContent(), first, 'with the batch that was chosen');
   assert.deepEqual(errors, []);
   await page.close();
@@ -78,11 +71,8 @@ test('a model opens by its name, and an unknown name shows the nearest', async (
   await page.close();
 });
 
-test('the field filters, says what it does not know, and speaks to the keyboard', async (context) => {
-  // One that has opened nothing yet, so that nothing recent is offered.
-  const fresh = await startBrowser();
-  context.after(() => fresh.close());
-  const { page, errors } = await openPage(fresh);
+test('the field filters, says what it does not know, and speaks to the keyboard', async () => {
+  const { page, errors } = await openPage(browser);
   await field(page).click();
   assert.deepEqual(await titles(page), ['ResNet-50', 'ViT-B/16', 'DistilGPT-2', 'Write a model']);
   await field(page).fill('Llama-3.1-8B');
@@ -245,10 +235,18 @@ for (const language of ['en', 'zh-Hans']) {
 test('the sections of an answer keep their texts in their boxes', async () => {
   const { page } = await openExample(browser, 'DistilGPT-2');
   const faults = [];
-  for (const section of ['peak', 'suggestions', 'gpus', 'growth', 'allocator', 'compare', 'assumptions']) {
+  for (const [section, content] of Object.entries({
+    peak: '.autopsy-groups li',
+    suggestions: '.lever',
+    gpus: '.gpu-table .gpu-name',
+    growth: '.trend-size',
+    allocator: '.segment-pool',
+    compare: '.comparison button',
+    assumptions: '.rests-on-rows li',
+  })) {
     await page.setViewportSize(SCREENS.desktop);
     await show(page, section);
-    await page.waitForTimeout(300);
+    await page.locator(`#section-${section} ${content}`).first().waitFor();
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 900 });
       faults.push(...(await overflowing(page)).map((fault) => `${section}, ${width} px: ${fault}`));

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   SCREENS,
   accessibilityFaults,
@@ -15,16 +15,12 @@ import {
   opened,
   paste,
   sideways,
-  startBrowser,
+  useBrowser,
   takePictures,
   unfoldSettings,
 } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 // PyTorch 2.15 said this of ResNet-50 with AdamW and a batch of 256, on a device of 14908 MiB.
 const MESSAGE = `CUDA out of memory. Tried to allocate 392.00 MiB. GPU 0 has a total capacity of 14.56 GiB of

@@ -2,19 +2,26 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, test } from 'node:test';
-import { chooseEntry, chooseExample, dropFile, openPage, opened, show, startBrowser } from './browser.js';
-import { serveDist } from './server.js';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import {
+  answered,
+  chooseEntry,
+  chooseExample,
+  dropFile,
+  openPage,
+  opened,
+  show,
+  until,
+  useBrowser,
+} from './browser.js';
+import { DIST, serveDist } from './server.js';
 
 const POLICY =
   "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; font-src 'self'; img-src 'self'; " +
   "connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'";
 
-let browser;
-before(async () => {
-  browser = await startBrowser({ serviceWorkers: 'allow' });
-});
-after(() => browser?.close());
+const browser = useBrowser({ serviceWorkers: 'allow' });
 
 /** Waits until the page is kept, and served from what is kept. */
 async function kept(page) {
@@ -35,7 +42,7 @@ test('works without a network after the first visit', async () => {
     // What cuDNN chooses on other cards is kept as well.
     await page.locator('.gpu-table tbody tr', { hasText: /H100 SXM.*fits/ }).waitFor();
     await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
-    await page.locator('.headline:not(.headline-stale)').waitFor();
+    await answered(page);
     await page.getByRole('button', { name: 'Close this model' }).click();
     await chooseEntry(page, 'Write a model');
     await opened(page);
@@ -49,7 +56,6 @@ test('works without a network after the first visit', async () => {
     assert.deepEqual(errors, []);
   } finally {
     await browser.context.setOffline(false);
-    await page.evaluate(() => localStorage.clear());
   }
 });
 
@@ -65,12 +71,11 @@ test('its policy allows its own origin and nothing else', async () => {
 test('asks for nothing while a dropped file is estimated', async () => {
   const { page, loaded, requests } = await openPage(browser);
   await kept(page);
-  await page.waitForTimeout(500);
   loaded();
   await dropFile(page, 'models/train/alexnet.onnx');
   await opened(page);
   await show(page, 'gpus');
-  await page.waitForFunction(() => document.querySelectorAll('.gpu-waiting').length === 0);
+  await answered(page);
   assert.deepEqual(requests, []);
 });
 
@@ -93,7 +98,7 @@ test('a newer version replaces the one before as a whole', async () => {
     if (name === '/index.html') return Buffer.from(marked(body.toString()));
     if (name !== '/sw.js') return body;
     // As the build writes it, with the fingerprint of the other page.
-    const index = await readFile(new URL('../../dist/index.html', import.meta.url), 'utf8');
+    const index = await readFile(join(DIST, 'index.html'), 'utf8');
     const hash = Buffer.from(marked(index)).reduce(
       (sum, byte) => Math.imul(sum ^ byte, 0x01000193),
       0x811c9dc5 | 0,
@@ -112,7 +117,7 @@ test('a newer version replaces the one before as a whole', async () => {
     });
     const isWaiting = async () =>
       Boolean((await navigator.serviceWorker.getRegistration()).waiting);
-    while (!(await page.evaluate(isWaiting))) await page.waitForTimeout(100);
+    await until(page, 'a newer version waits', () => page.evaluate(isWaiting));
     assert.doesNotMatch(await page.title(), /^Newer/);
     await page.reload();
     await page.waitForFunction(() => document.title.startsWith('Newer'));

@@ -1,14 +1,10 @@
 // The page opens: quietly, quickly, and without talking to anybody else.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
+import { test } from 'node:test';
+import { accessibilityFaults, openPage, useBrowser, takePictures } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 test('opens without a word on the console', async () => {
   const { page, errors } = await openPage(browser);

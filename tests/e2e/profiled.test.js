@@ -1,7 +1,7 @@
 // A trace of torch.profiler from a CPU, as an input like any other.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   SCREENS,
   accessibilityFaults,
@@ -12,15 +12,11 @@ import {
   openPage,
   opened,
   show,
-  startBrowser,
+  useBrowser,
   takePictures,
 } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 const TRACE = 'profiles/resnet18_8_sgd_128.json.gz';
 const lead = (page) => page.locator('.headline-lead');

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import {
   SCREENS,
@@ -15,16 +15,12 @@ import {
   openPage,
   opened,
   show,
-  startBrowser,
+  useBrowser,
   takePictures,
   unfoldSettings,
 } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 /** A recorded fixture, unpacked as PyTorch writes it. */
 function recorded(name) {

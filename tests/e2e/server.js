@@ -8,7 +8,8 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-const DIST = process.env.DIST ?? fileURLToPath(new URL('../../dist/', import.meta.url));
+/** The folder of the page. */
+export const DIST = process.env.DIST ?? fileURLToPath(new URL('../../dist/', import.meta.url));
 
 const MEDIA_TYPES = {
   '.html': 'text/html; charset=utf-8',

@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { inflateRawSync } from 'node:zlib';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   accessibilityFaults,
+  answered,
   chooseEntry,
   chooseExample,
   dropFile,
@@ -16,7 +17,7 @@ import {
   openPage,
   opened,
   show,
-  startBrowser,
+  useBrowser,
   takePictures,
 } from './browser.js';
 
@@ -30,12 +31,7 @@ layers:
 train: {optimizer: sgd}
 `;
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-  await browser.context.grantPermissions(['clipboard-read', 'clipboard-write']);
-});
-after(() => browser?.close());
+const browser = useBrowser({ permissions: ['clipboard-read', 'clipboard-write'] });
 
 /** The state in an address. */
 function stateOf(url) {
@@ -48,16 +44,11 @@ function stateOf(url) {
 const says = (state, expected) =>
   Object.entries(expected).every(([key, value]) => isDeepStrictEqual(state?.[key], value));
 
-/** The state in the page's address, once it says what is expected. */
+/** The state in the page's address, once it says what is expected, or what a check accepts. */
 async function addressed(page, expected) {
-  let state;
-  for (let tries = 0; tries < 60; tries += 1) {
-    await page.waitForTimeout(100);
-    if (!page.url().includes('#v1.')) continue;
-    state = stateOf(page.url());
-    if (says(state, expected)) return state;
-  }
-  return assert.fail(`the address says ${JSON.stringify(state)}`);
+  const is = typeof expected === 'function' ? expected : (state) => says(state, expected);
+  await page.waitForURL((url) => url.hash.startsWith('#v1.') && is(stateOf(url.href)));
+  return stateOf(page.url());
 }
 
 /** Names of the files that the browser keeps. */
@@ -90,14 +81,9 @@ test('the address follows the state, and brings all of it back', async () => {
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('Enter');
   await page.locator('.timeline-pin:visible').waitFor();
-  await page.waitForTimeout(700);
-  const state = await addressed(page, {
-    highwater: 1,
-    example: 'resnet50.onnx',
-    settings: { optimizer: 'sgd' },
-    dims: { batch: 32 },
-  });
-  assert.ok(state.from < state.event && state.event < state.to, JSON.stringify(state));
+  const state = await addressed(page, ({ from, event, to }) => from < event && event < to);
+  const settings = { highwater: 1, example: 'resnet50.onnx', settings: { optimizer: 'sgd' }, dims: { batch: 32 } };
+  assert.ok(says(state, settings), JSON.stringify(state));
   const headline = await page.locator('.headline-lead').textContent();
 
   const again = await openPage(browser, new URL(page.url()).hash);
@@ -137,19 +123,16 @@ test('of a file there is the name, and elsewhere its settings wait for it', asyn
   const state = await addressed(page, { file: 'alexnet.onnx', settings: { optimizer: 'lion' } });
   assert.equal(state.content, undefined);
   // A browser that does not have the file asks for it.
-  const other = await startBrowser();
-  try {
-    const address = browser.address + new URL(page.url()).hash;
-    const again = await openPage({ context: other.context, address });
-    await again.page.getByText('Open alexnet.onnx to see this').waitFor();
-    await dropFile(again.page, 'models/train/alexnet.onnx');
-    await opened(again.page);
-    await again.page.waitForFunction(
-      () => [...document.querySelectorAll('select')].some((select) => select.value === 'lion'),
-    );
-  } finally {
-    await other.close();
-  }
+  const other = await browser.fresh();
+  const address = browser.address + new URL(page.url()).hash;
+  const again = await openPage({ context: other, address });
+  await again.page.getByText('Open alexnet.onnx to see this').waitFor();
+  await dropFile(again.page, 'models/train/alexnet.onnx');
+  await opened(again.page);
+  await again.page.waitForFunction(
+    () => [...document.querySelectorAll('select')].some((select) => select.value === 'lion'),
+  );
+  await other.close();
 });
 
 test('addresses that mean nothing are told', async () => {
@@ -183,6 +166,13 @@ test('the link is copied, and what is in it is said', async () => {
 
 test('what was opened is remembered until it is forgotten', async () => {
   const { page } = await openPage(browser);
+  await dropFile(page, { name: 'net.yaml', bytes: SPEC });
+  await opened(page, 'net.yaml');
+  await dropFile(page, 'models/train/alexnet.onnx');
+  await opened(page, 'alexnet.onnx');
+  await addressed(page, { file: 'alexnet.onnx' });
+  await page.getByRole('button', { name: 'Close this model' }).click();
+  await page.locator('.hero').waitFor();
   const field = page.locator('#open');
   const entries = page.locator('.open-entry-title');
   await field.click();
@@ -318,7 +308,7 @@ async function saved(page, form) {
 test('the answer is saved in every form', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50');
   await show(page, 'gpus');
-  await page.waitForFunction(() => document.querySelectorAll('.gpu-waiting').length === 0);
+  await answered(page);
   const texts = {};
   for (const [form, name] of [
     ['Picture (PNG)', 'resnet50.timeline.png'],

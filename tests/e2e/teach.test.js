@@ -1,12 +1,12 @@
 // Lessons on the real tool, and the page inside slides and notebooks.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   SCREENS,
   accessibilityFaults,
   openPage,
-  startBrowser,
+  useBrowser,
   takePictures,
 } from './browser.js';
 
@@ -18,11 +18,7 @@ layers:
   - linear: 10
 `;
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 const press = (page, name) => page.getByRole('button', { name, exact: true }).click();
 const step = (page) => page.locator('.lesson-count').textContent();
@@ -128,10 +124,11 @@ test('a page around it opens a model, changes settings and is told the answer', 
   // The page itself allows no frames: the slide is another one.
   const body = '<iframe src="./?embed=1" width="900" height="700"></iframe>';
   await page.route('**/slide.html', (route) => route.fulfill({ contentType: 'text/html', body }));
-  await page.addInitScript(() => {
+  const remember = () => {
     globalThis.told = [];
     addEventListener('message', ({ data }) => globalThis.told.push(data));
-  });
+  };
+  await page.addInitScript(remember);
   await page.goto(`${browser.address}slide.html`);
   // The sentence grows while GPUs are looked at, and is told again.
   const answer = async (device) => {
@@ -157,12 +154,15 @@ test('a page around it opens a model, changes settings and is told the answer', 
   assert.ok(await frame.locator('.header').isHidden(), 'what is around the answer is not there');
   // Before anything is opened there is no example either: the page around it speaks first.
   const { page: alone } = await openPage(browser);
+  await alone.addInitScript(remember);
   await alone.route('**/slide.html', (route) => route.fulfill({ contentType: 'text/html', body }));
   await alone.goto(`${browser.address}slide.html`);
   const empty = alone.frames()[1];
   await empty.locator('.hero').waitFor();
-  await alone.waitForTimeout(500);
-  assert.equal(await empty.locator('.sample').count(), 0);
+  await alone.evaluate((message) => frames[0].postMessage(message, '*'), { highwater: 'open', name: 'first.yaml', text: SPEC });
+  await empty.locator('.headline-lead').getByText(/^first\.yaml /).waitFor();
+  const named = await alone.evaluate(() => globalThis.told.map((data) => data.name).filter(Boolean));
+  assert.deepEqual([...new Set(named)], ['first.yaml']);
   assert.deepEqual(errors, []);
 });
 

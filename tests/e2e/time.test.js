@@ -1,7 +1,7 @@
 // How long a step takes: the line of the answer, the tab, the axis of the timeline, what suggestions cost.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   accessibilityFaults,
   chooseDevice,
@@ -11,17 +11,13 @@ import {
   opened,
   overflowing,
   show,
-  startBrowser,
+  useBrowser,
   takePictures,
 } from './browser.js';
 
 const SPEC = 'input: [N, 64]\ndims: {N: 32}\nlayers:\n  - linear: 128\n';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 const line = (page) => page.locator('.headline-time');
 const rate = async (page) => {

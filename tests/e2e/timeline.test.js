@@ -1,23 +1,20 @@
 // The timeline: zoom, cursor, pin and minimap, and the panels that show one moment of the run.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   SCREENS,
   accessibilityFaults,
+  answered,
   longestTaskMs,
   openExample,
   show,
   sideways,
-  startBrowser,
+  useBrowser,
   takePictures,
 } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 /** Opens an example, and waits until it is drawn. */
 async function openDrawn(name) {
@@ -241,13 +238,10 @@ test('allocated at and freed at lead to the events of a tensor', async () => {
 
 test('what is alive can be put together and searched', async () => {
   const { page } = await openAllocator('ResNet-50');
-  const all = await page.locator('.alive .panel-note').textContent();
-  await page.getByLabel('Find by name').fill('layer1.0');
-  await page.waitForFunction(
-    (old) => document.querySelector('.alive .panel-note').textContent !== old,
-    all,
-  );
   const rows = page.locator('.alive-rows li');
+  await page.getByLabel('Find by name').fill('layer1.0');
+  await rows.filter({ hasNotText: 'layer1.0' }).first().waitFor({ state: 'detached' });
+  assert.ok((await rows.count()) > 0);
   for (const text of await rows.allTextContents()) assert.match(text, /layer1\.0/);
   await page.getByRole('tab', { name: 'by tensor' }).press('ArrowRight');
   assert.equal(
@@ -328,7 +322,7 @@ test('a row marks its block, and a block its row', async () => {
 // Timings are reported and not asserted: they are the machine's as much as the page's.
 test('scrubbing ends where the pointer is, and zooming where it began', async (t) => {
   const { page, errors } = await openWhole('ViT-B/16');
-  await page.waitForTimeout(1500);
+  await answered(page);
   await longestTaskMs(page);
   const y = 0.5;
   for (let step = 0; step <= 60; step += 1) {

@@ -1,26 +1,22 @@
 // A model written, pasted or dropped as text: an answer at every keystroke, or a reason with its place.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   OPENED,
   accessibilityFaults,
-  changesPeak,
   chooseEntry,
   dropFile,
   openPage,
   opened,
   paste,
   peakBytes,
-  startBrowser,
+  useBrowser,
   takePictures,
+  until,
 } from './browser.js';
 
-let browser;
-before(async () => {
-  browser = await startBrowser();
-});
-after(() => browser?.close());
+const browser = useBrowser();
 
 /** Elements in view whose text or ground has the colour of a fit, as the reader sees them. */
 const greens = (page) =>
@@ -46,7 +42,8 @@ test('a model is written, and what is wrong with it is said where it is', async 
   await opened(page);
   const before = await peakBytes(page);
   const text = await editor(page).inputValue();
-  assert.ok((await changesPeak(page, () => editor(page).fill(text.replace('256', '8192')))) > before);
+  await editor(page).fill(text.replace('256', '8192'));
+  await until(page, 'a higher peak', async () => (await peakBytes(page)) > before);
   await takePictures(page, 'writing');
   await editor(page).fill(text.replace('relu', 'relux'));
   await page.locator('.source .problem').waitFor();

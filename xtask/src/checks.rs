@@ -1,9 +1,12 @@
 //! All checks that a change must pass.
 
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Instant;
 
 use crate::place;
-use crate::process::{Failure, Result, command, run};
+use crate::process::{Failure, Result, While as _, command, output_of, run};
 use crate::programs::Flavour;
 use crate::progress;
 use crate::{page, toolchain, tools, weight};
@@ -20,22 +23,27 @@ const DENY: &str = "0.20.";
 const NATIVE: &[Part] = &[
     ("format", format),
     ("dependencies", check_dependencies),
-    ("lints, native", lint_native),
-    ("tests, native", test_native),
+    ("lints and tests, native", test_native),
 ];
 
 const BROWSER: &[Part] = &[
-    ("the page, built and weighed", build_page),
+    ("the page, built quickly", build_quickly),
+    ("tests, browser", test_browser),
+    ("the page as people get it, built and weighed", build_page),
+    ("tests, as people get it", test_as_served),
     ("the page, built by Trunk", build_by_trunk),
     ("lints, WebAssembly", lint_wasm),
-    ("tests, browser", test_browser),
 ];
 
 /// Runs every part, also after one has failed, and tells at the end how each went.
 ///
+/// A run of all parts that passes writes the commit to `target/tested`, if the files are those of the commit.
+///
 /// # Errors
 /// At least one part failed.
 pub(crate) fn run_all(quick: bool) -> Result<()> {
+    let commit = committed()?;
+    forget_tested()?;
     let browser = if quick { &[] } else { BROWSER };
     let outcomes: Vec<_> = NATIVE.iter().chain(browser).map(run_part).collect();
     println!();
@@ -50,10 +58,37 @@ pub(crate) fn run_all(quick: bool) -> Result<()> {
         .filter(|(_, _, result)| result.is_err())
         .map(|(name, _, _)| *name)
         .collect();
-    if failed.is_empty() {
-        return Ok(());
+    if !failed.is_empty() {
+        return Err(Failure::new(format!("failed: {}", failed.join("; "))));
     }
-    Err(Failure::new(format!("failed: {}", failed.join("; "))))
+    match commit {
+        Some(commit) if !quick && committed()?.as_ref() == Some(&commit) => {
+            let tested = place::tested();
+            fs::write(&tested, &commit).during(format_args!("writing {}", tested.display()))?;
+            println!("all checks passed on {}", commit.trim_end());
+        }
+        _ => println!("all of these checks passed"),
+    }
+    Ok(())
+}
+
+/// The commit whose files these are; nothing where one was changed since.
+fn committed() -> Result<Option<String>> {
+    let git = |arguments: &str| {
+        let mut git = command("git");
+        output_of(git.args(["-c", "safe.directory=*"]).args(arguments.split(' ')))
+    };
+    let changes = git("status --porcelain --untracked-files=no")?;
+    Ok(if changes.is_empty() { Some(git("rev-parse HEAD")?) } else { None })
+}
+
+fn forget_tested() -> Result<()> {
+    match fs::remove_file(place::tested()) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).during("forgetting the commit that was tested before")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn run_part((name, part): &Part) -> (&'static str, f64, Result<()>) {
@@ -83,19 +118,23 @@ fn check_dependencies() -> Result<()> {
     run(command("cargo-deny").args(["--offline", "--locked", "check"]).args(checked))
 }
 
-fn lint_native() -> Result<()> {
+/// Among the tests, those of this crate look at the tree itself: see [`crate::tidy`].
+///
+/// Clippy compiles for the tests what it lints, so that dependencies are compiled once for both, and our own
+/// crates once.
+fn test_native() -> Result<()> {
     run(command("cargo")
-        .args(["clippy", "--workspace", "--all-targets", "--locked"])
-        .args(["--", "-D", "warnings"]))
+        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"))
 }
 
-/// Among them, those of this crate look at the tree itself: see [`crate::tidy`].
-fn test_native() -> Result<()> {
-    run(command("cargo").args(["test", "--workspace", "--locked", "--no-fail-fast"]))
+fn build_quickly() -> Result<()> {
+    page::build(Flavour::Quick, &place::quick_page())
 }
 
 fn build_page() -> Result<()> {
-    page::build(Flavour::Small)?;
+    page::build(Flavour::Small, &place::dist())?;
     weight::weigh()
 }
 
@@ -135,10 +174,21 @@ fn lint_wasm() -> Result<()> {
 }
 
 fn test_browser() -> Result<()> {
-    let chromium = tools::chromium()?;
     tools::node()?;
-    let e2e = place::e2e();
     progress::say("installing the test driver of tests/e2e/package-lock.json");
-    run(command("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&e2e))?;
-    run(command("npm").args(["test", "--silent"]).current_dir(&e2e).env("CHROMIUM", chromium))
+    run(command("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(place::e2e()))?;
+    run_browser_tests(&place::quick_page(), "--quick")
+}
+
+/// What only the page as people get it does, and that it answers.
+fn test_as_served() -> Result<()> {
+    run_browser_tests(&place::dist(), "offline.test.js")
+}
+
+/// Runs browser tests on the page in a folder.
+fn run_browser_tests(page: &Path, which: &str) -> Result<()> {
+    let chromium = tools::chromium()?;
+    let mut tests = command("npm");
+    tests.args(["test", "--silent", "--", which]).current_dir(place::e2e());
+    run(tests.env("CHROMIUM", chromium).env("DIST", page))
 }

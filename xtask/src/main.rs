@@ -164,7 +164,7 @@ fn perform(task: &Task) -> Result<()> {
             serve(port, if small { Flavour::Small } else { Flavour::Quick })
         }
         Task::Build => {
-            page::build(Flavour::Small)?;
+            page::build(Flavour::Small, &place::dist())?;
             weight::weigh()
         }
         Task::Test { quick } => checks::run_all(quick),
@@ -203,7 +203,7 @@ fn serve(port: u16, flavour: Flavour) -> Result<()> {
     loop {
         let state = watch::sources()?;
         progress::begin();
-        match page::build(flavour) {
+        match page::build(flavour, &place::dist()) {
             Ok(()) => {
                 progress::end(None);
                 progress::say(format_args!("Highwater is at http://{address}/ (stop with Ctrl+C)"));

@@ -1,4 +1,4 @@
-//! The static page in `dist/`.
+//! The static page: in `dist/` as people get it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,11 +12,11 @@ use crate::progress;
 use crate::site::{self, Files};
 use crate::{offline, pack, place, toolchain};
 
-/// Builds the page into `dist/`, setting up what is missing first.
+/// Builds the page into a folder, setting up what is missing first.
 ///
 /// # Errors
 /// The set-up or the build fails.
-pub(crate) fn build(flavour: Flavour) -> Result<()> {
+pub(crate) fn build(flavour: Flavour, folder: &Path) -> Result<()> {
     let begun = Instant::now();
     progress::step(0..15, "looking for a compiler that builds for the browser");
     let toolchain = toolchain::ensure()?;
@@ -40,9 +40,10 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     add_fetched(&root, &mut files)?;
     // A page that changes all the time is not kept: reloading must show what was built.
     offline::prepare(&mut files, flavour == Flavour::Small)?;
-    write(&place::dist(), &files)?;
+    write(folder, &files)?;
     progress::say(format_args!(
-        "the page is in dist/ after {:.1} s",
+        "the page is in {} after {:.1} s",
+        folder.strip_prefix(&root).unwrap_or(folder).display(),
         begun.elapsed().as_secs_f64()
     ));
     Ok(())
@@ -65,7 +66,7 @@ fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
 fn write(folder: &Path, files: &Files) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).during("clearing dist/ up")?;
+            Err(error).during("clearing the page's folder up")?;
         }
         _ => {}
     }

@@ -18,6 +18,16 @@ pub(crate) fn dist() -> PathBuf {
     root().join("dist")
 }
 
+/// The page, built quickly for the browser tests.
+pub(crate) fn quick_page() -> PathBuf {
+    root().join("target").join("quick-page")
+}
+
+/// Where a run of all checks that passed leaves the commit that it passed on.
+pub(crate) fn tested() -> PathBuf {
+    root().join("target").join("tested")
+}
+
 /// The browser tests.
 pub(crate) fn e2e() -> PathBuf {
     root().join("tests").join("e2e")

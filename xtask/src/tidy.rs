@@ -32,7 +32,7 @@ const MACHINE_FOLDERS: &[&str] = &[concat!("/ro", "ot"), concat!("/ho", "me"), c
 /// Where people write: marks of unfinished work are looked for in these.
 const WRITTEN: &[&str] = &["rs", "md", "toml", "html", "css", "js", "mjs", "yml", "yaml", "run"];
 
-/// Checks every file that is tracked or about to be.
+/// Checks every file that git tracks; what else lies about is its owner's affair.
 ///
 /// # Errors
 /// Something is untidy; the message has one line for each finding.
@@ -51,15 +51,10 @@ pub(crate) fn check() -> Result<()> {
     Err(Failure::new(format!("the tree is untidy:\n{}", findings.join("\n"))))
 }
 
-/// What git tracks, or would after `git add`; deleted files left out.
+/// What git tracks; deleted files left out.
 fn tracked_files() -> Result<Vec<String>> {
-    let listed =
-        output_of(command("git").args(["-c", "safe.directory=*", "ls-files", "-z"]).args([
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "--deduplicate",
-        ]))?;
+    let arguments = ["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--deduplicate"];
+    let listed = output_of(command("git").args(arguments))?;
     let names = listed.split('\0').filter(|name| place::root().join(name).is_file());
     Ok(names.map(str::to_owned).collect())
 }

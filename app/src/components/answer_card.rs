@@ -48,7 +48,7 @@ pub(crate) fn AnswerCard(
         Some(words::certainty(report.certainty.as_ref()?))
     };
     view! {
-        <section class="answer" aria-label=tr("Answer")>
+        <section class="answer" aria-label=tr("Answer") aria-busy=move || derived.busy.get().to_string()>
             <HeadlineView
                 headline=Memo::new(move |_| words::newest_headline(derived))
                 stale=derived.stale

@@ -8,7 +8,7 @@ use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
 use crate::model::protocol::Finding;
-use crate::model::state::{Answer, ConfigProblem, SourceText, State, Timed};
+use crate::model::state::{Answer, ConfigProblem, DeviceRow, SourceText, State, Timed};
 
 /// How many devices the run survives on, of how many that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(crate) struct Derived {
     pub(crate) stale: Memo<bool>,
     /// Whether the newest input or settings have no answer, so that the page shows an older one.
     pub(crate) outdated: Memo<bool>,
+    /// Whether an answer to what is set now is on its way, or its verdict on a GPU.
+    pub(crate) busy: Memo<bool>,
     /// Number of the request that the newest report answers.
     pub(crate) generation: Memo<u64>,
     /// How many devices the run survives on.
@@ -75,6 +77,13 @@ impl Derived {
             });
             is_other || outdated.get()
         });
+        let busy = Memo::new(move |_| {
+            let unjudged = |row: &DeviceRow| {
+                row.verdict
+                    .with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation.get()))
+            };
+            !outdated.get() && (stale.get() || state.devices.with(|rows| rows.iter().any(unjudged)))
+        });
         let found = Memo::new(move |_| {
             let (of, finding) = state.found.get()?;
             (of == generation.get()).then_some(finding)
@@ -98,6 +107,7 @@ impl Derived {
             recorded,
             stale,
             outdated,
+            busy,
             generation,
             count,
             largest,
