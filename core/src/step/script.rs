@@ -5,7 +5,7 @@ use super::hooks::{Direction, Hooks, InBackward, Modules};
 use super::{BatchPlan, Device, ITERATIONS, LOSS, Training};
 use crate::config::{Config, LoopStyle, ZeroGrad};
 use crate::eager::checkpoint::Region;
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Mode, Runtime, Tensor};
 use crate::trace::{LabelId, Phase, ReasonId};
 
 /// COUNT: outputs of steps that are not simulated, at most.
@@ -89,7 +89,7 @@ impl<'a, 'f> Script<'a, 'f> {
         }
         if config.evaluation {
             rt.enter_phase(iteration, Phase::Forward);
-            rt.without_launches(|| rt.no_grad(|| drop(self.compute(None))));
+            rt.without_launches(|| rt.in_mode(Mode::EVALUATION, || drop(self.compute(None))));
         }
     }
 
