@@ -14,7 +14,6 @@ use highwater_core::formats::Fidelity;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
 use highwater_core::trace::{Category, Phase};
-use highwater_core::wording::place;
 
 use crate::model::examples::EXAMPLES;
 use crate::model::export::FORMS;
@@ -211,9 +210,9 @@ fn from_tables() -> BTreeSet<String> {
         asked.extend(texts.map(str::to_owned));
     }
     asked.extend(WHY_NOT.map(str::to_owned));
-    for phase in [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer]
-    {
-        asked.insert(place::phase(phase).to_owned());
+    for phase in Phase::ALL {
+        asked.insert(phase.heading().to_owned());
+        asked.extend((!phase.short().is_empty()).then(|| phase.short().to_owned()));
     }
     for category in Category::ALL {
         asked.extend([category.label().to_owned(), category.about().to_owned()]);

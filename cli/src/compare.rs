@@ -7,7 +7,6 @@ use highwater_core::profiled::{self, History, Traced};
 use highwater_core::recorded::{self, Origin, Recorded};
 use highwater_core::report::By;
 use highwater_core::report::difference::{Difference, by_phase};
-use highwater_core::wording::place;
 use highwater_core::{Bytes, Config, Error, Report};
 
 use crate::file::FileSource;
@@ -60,8 +59,8 @@ pub(crate) fn render(estimate: &Report, recorded: &Report) -> String {
             format!("{name} {before} and {after}")
         });
         let name = match phase.iteration {
-            0 => place::phase(phase.phase).to_owned(),
-            iteration => format!("{iteration} {}", place::phase(phase.phase)),
+            0 => phase.phase.heading().to_owned(),
+            iteration => format!("{iteration} {}", phase.phase.heading()),
         };
         rows.push((peak(&name, phase.before, phase.after), mostly.unwrap_or_default()));
     }

@@ -4,7 +4,6 @@ use highwater_core::Report;
 use highwater_core::device::Verdict;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};
-use highwater_core::wording::place::phase;
 use highwater_core::wording::{Part, Sentence};
 use highwater_draw::palette::Palette;
 use highwater_draw::picture::{self, Gpu, Words};
@@ -16,7 +15,6 @@ pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
     let mut legend: Vec<String> = Category::ALL.map(|category| category.label().to_owned()).into();
     legend.extend(["reserved", "cached"].map(str::to_owned));
     legend.extend(compared.map(|report| report.model.name.clone()));
-    let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
     let words = Words {
         title: answer.headline().lead.to_string(),
         gpus: picture::shown_gpus(answer).map(|device| gpu(answer, device)).collect(),
@@ -24,7 +22,7 @@ pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
             format!("{}: {} usable", limit.name, limit.bytes.short())
         }),
         legend,
-        phases: phases.map(|of| phase(of).to_owned()).into(),
+        phases: Phase::ALL.map(|phase| phase.heading().to_owned()).into(),
         part: scene::Part::Usual,
         stack: Stack::Category,
         compared: compared.map(|report| report.timeline.clone()),

@@ -39,6 +39,23 @@ use crate::config::{MemoryFormat, PyTorch};
 use crate::tensor::{DType, Dims, TensorType};
 use crate::trace::{Category, LabelId, Phase, ReasonId, Stream, Trace};
 
+/// What the script has set for the code that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// `model.training`: dropout drops, and batch norm takes the statistics of the batch.
+    pub training: bool,
+    /// Whether autograd records.
+    pub gradients: bool,
+}
+
+impl Mode {
+    /// `model.train()`, with gradients.
+    pub const TRAINING: Self = Self { training: true, gradients: true };
+
+    /// `model.eval()` under `torch.no_grad()`.
+    pub const EVALUATION: Self = Self { training: false, gradients: false };
+}
+
 /// One process with one CUDA device.
 #[derive(Debug)]
 pub struct Runtime {
@@ -46,7 +63,7 @@ pub struct Runtime {
     pub pytorch: PyTorch,
     hardware: Hardware,
     recorder: Rc<RefCell<Recorder>>,
-    grad_enabled: Cell<bool>,
+    mode: Cell<Mode>,
     nodes_made: Cell<usize>,
     autocast: autocast::State,
     checkpoint: checkpoint::State,
@@ -78,7 +95,7 @@ impl Runtime {
             pytorch,
             hardware,
             recorder: Rc::default(),
-            grad_enabled: Cell::new(true),
+            mode: Cell::new(Mode::TRAINING),
             nodes_made: Cell::new(0),
             autocast: autocast::State::default(),
             checkpoint: checkpoint::State::default(),
@@ -236,10 +253,20 @@ impl Runtime {
 
     /// Runs `body` as under `torch.no_grad()`.
     pub fn no_grad<T>(&self, body: impl FnOnce() -> T) -> T {
-        let before = self.grad_enabled.replace(false);
+        self.in_mode(Mode { gradients: false, ..self.mode.get() }, body)
+    }
+
+    /// Runs `body` in this mode, after which the mode is that of before.
+    pub fn in_mode<T>(&self, mode: Mode, body: impl FnOnce() -> T) -> T {
+        let before = self.mode.replace(mode);
         let result = body();
-        self.grad_enabled.set(before);
+        self.mode.set(before);
         result
+    }
+
+    /// `model.training`, which modules such as dropout and batch norm read.
+    pub const fn is_training(&self) -> bool {
+        self.mode.get().training
     }
 
     /// Runs `body` as under `torch.cuda.stream(stream)`.

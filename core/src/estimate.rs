@@ -27,7 +27,9 @@ use crate::infer::{self, OpenDim, Typed};
 use crate::recover::{self, Program};
 use crate::report::{Band, DeviceVerdict, Report};
 use crate::source::Source;
-use crate::step::{self, loss::Loss};
+use crate::step;
+use crate::step::loss::Loss;
+use crate::step::script::Script;
 use crate::tensor::DType;
 use crate::trace::{Storage, Trace};
 use crate::unroll;
@@ -203,7 +205,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn launches(&self, config: &Config) -> Result<Launches, Error> {
-        self.launched(config, step::ITERATIONS).map(|(_, launches)| launches)
+        self.launched(config, Script::training(config)?.steady).map(|(_, launches)| launches)
     }
 
     /// The kernels from an iteration on, and what of the hardware they depend on.

@@ -1,18 +1,4 @@
-//! Training iterations: set-up, then three times `zero_grad`, forward, loss, backward, optimizer.
-//!
-//! The loop is the plain one, with the batch already on the device. [`Config`] states where `zero_grad` is, how
-//! many batches make a step, whether `out` and `loss` outlive it, when batches come to the device, and whether a
-//! validation pass stands between steps:
-//!
-//! ```python
-//! for _ in range(3):
-//!     optimizer.zero_grad()
-//!     for _ in range(accumulate):
-//!         out = model(x)
-//!         loss = criterion(out, y)
-//!         loss.backward()
-//!     optimizer.step()
-//! ```
+//! A run: the model is put on the device, then a process runs the lines of a [`Script`].
 
 pub mod average;
 pub mod clip;
@@ -22,18 +8,20 @@ mod freeze;
 pub mod hooks;
 pub mod loss;
 pub mod masters;
+pub mod modules;
 pub mod optimizer;
+mod process;
 pub mod quantized;
 mod repeat;
 pub mod scaler;
-mod script;
+pub mod script;
 mod unproven;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::adapt::{is_lora, quantized_weights};
-use crate::config::{Batches, Checkpoint, Config, MemoryFormat, Quantize};
+use crate::config::{Checkpoint, Config, MemoryFormat, Quantize};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::launch::Passes;
@@ -51,17 +39,12 @@ use self::freeze::Frozen;
 use self::hooks::Hooks;
 use self::loss::{Loss, Target};
 use self::masters::Masters;
+use self::process::Process;
 use self::scaler::Scaler;
 use self::script::Script;
 
 /// The module of what the loss allocates.
 pub const LOSS: &str = "loss";
-
-/// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
-pub const ITERATIONS: usize = 3;
-
-/// COUNT: batches of one step, at most; from the third on they are alike.
-const MOST_BATCHES: u64 = 256;
 
 /// A parameter on the device.
 #[derive(Debug)]
@@ -116,30 +99,25 @@ pub(crate) fn run(
     sink: &Diagnostics,
 ) -> Result<(Trace, Asked, Launches), Error> {
     let typed = &*program.typed;
-    let batches = batches(config)?;
+    let script = Script::training(config)?;
     rt.expect_operators(program.nodes.len());
-    let mut device = Device::load(&rt, program, config, hooks, sink)?;
+    let device = Device::load(&rt, program, config, hooks, sink)?;
     let plan = BatchPlan { graph: &program.graph, typed, loss, format: config.memory_format };
-    let batch = device.new_batch(&rt, &plan);
-    device.bind(batch);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
-    let training = Training::begin(&rt, config, &device, hooks)?;
-    let mut script = Script::new((&rt, config), plan, &forward, hooks, (device, training));
-    for iteration in 1..=ITERATIONS {
-        script.iterate(iteration, batches);
-        if iteration == 1 {
-            freeze::check_gradients(&script.device.parameters, config, sink)?;
-        }
-    }
-    let held = script.end();
-    diagnose(&rt, program, config, (&forward, &held.training), sink);
+    let mut process = Process::new((&rt, config), plan, &forward, hooks, device);
+    process.run(&script, |process, round| match round {
+        1 => freeze::check_gradients(&process.held.device.parameters, config, sink),
+        _ => Ok(()),
+    })?;
+    let held = process.end();
+    diagnose(&rt, program, config, (&forward, held.training.as_ref()), sink);
     let mut list = rt.take_launches();
     repeat::count(&mut list, &forward.trips(), &program.graph.folds);
     let (mut trace, mut asked) = rt.into_parts();
     let labels = if list.is_empty() { Vec::new() } else { trace.labels.clone() };
     sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
     sink.extend(unproven::mark(program, typed, &mut trace));
-    Ok((trace, asked, Launches { list, labels }))
+    Ok((trace, asked, Launches { list, labels, steady: script.steady }))
 }
 
 /// What the user should know of the run.
@@ -147,13 +125,15 @@ fn diagnose(
     rt: &Runtime,
     program: &Program<'_>,
     config: &Config,
-    (forward, training): (&Forward<'_>, &Training),
+    (forward, training): (&Forward<'_>, Option<&Training>),
     sink: &Diagnostics,
 ) {
     sink.extend(forward.diagnostics());
     sink.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
-    sink.extend(training.optimizer.diagnostics());
-    sink.extend(training.masters.is_some().then(Masters::diagnostic));
+    if let Some(training) = training {
+        sink.extend(training.optimizer.diagnostics());
+        sink.extend(training.masters.is_some().then(Masters::diagnostic));
+    }
     sink.extend(format_diagnostic(program, config));
     sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
     sink.extend(rt.lacks_workspaces().then(missing_workspaces));
@@ -175,7 +155,7 @@ fn lacking_gradient(operator: &str) -> Diagnostic {
     Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(operator)
 }
 
-/// What the loop holds besides the model.
+/// What a training loop holds besides the model.
 struct Training {
     /// What the optimizer is given instead of the model's parameters.
     substitutes: Option<Vec<Parameter>>,
@@ -247,18 +227,6 @@ impl Training {
 fn gradients(rt: &Runtime, parameters: &[Parameter]) -> Vec<Tensor> {
     let parameters = if rt.is_launching() { parameters } else { &[] };
     parameters.iter().filter_map(|parameter| parameter.leaf.grad()).collect()
-}
-
-/// COUNT: batches of one step.
-fn batches(config: &Config) -> Result<u64, Error> {
-    let batches = config.accumulate.get();
-    if batches > MOST_BATCHES {
-        let message = format!(
-            "{batches} batches per step are more than the {MOST_BATCHES} that are simulated"
-        );
-        return Err(Error::new(ErrorKind::BadConfig, message).about("accumulate"));
-    }
-    Ok(batches)
 }
 
 /// Which part of the model was checkpointed.
@@ -366,9 +334,10 @@ struct BatchPlan<'a> {
 }
 
 /// A batch on the device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Batch {
     inputs: Vec<(ValueId, Tensor)>,
+    /// What the outputs are compared with.
     target: Option<Tensor>,
 }
 
@@ -376,12 +345,8 @@ struct Batch {
 #[derive(Debug)]
 struct Device {
     roles: Vec<Role>,
-    /// By [`ValueId`]: parameters, buffers and the inputs of the batch.
+    /// By [`ValueId`]: parameters and buffers.
     values: Vec<Option<Tensor>>,
-    /// What the outputs of the batch are compared with.
-    target: Option<Tensor>,
-    /// A batch that came early.
-    next: Option<Batch>,
     parameters: Vec<Parameter>,
     /// Parameters and buffers, those that no operator of the graph reads among them.
     state: Vec<Tensor>,
@@ -467,7 +432,7 @@ impl Device {
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
         frozen.check(parameters.is_empty(), sink)?;
-        Ok(Self { roles, values, target: None, next: None, parameters, state })
+        Ok(Self { roles, values, parameters, state })
     }
 
     /// A batch: the model's inputs, then labels where the loss needs their own.
@@ -492,34 +457,5 @@ impl Device {
             Target::New(ty) => Some(rt.place(ty, Category::Input, "labels")),
         };
         Batch { inputs, target }
-    }
-
-    /// Names of the batch before are bound to this one.
-    fn bind(&mut self, batch: Batch) {
-        for (id, tensor) in batch.inputs {
-            if let Some(slot) = self.values.get_mut(id.0) {
-                *slot = Some(tensor);
-            }
-        }
-        self.target = batch.target;
-    }
-
-    /// What a loop moves to the device before a step.
-    fn next_batch(&mut self, rt: &Runtime, plan: &BatchPlan<'_>, batches: Batches) {
-        match batches {
-            Batches::Resident => {}
-            Batches::Moved => {
-                let batch = self.new_batch(rt, plan);
-                self.bind(batch);
-            }
-            Batches::Prefetched => self.next = Some(self.new_batch(rt, plan)),
-        }
-    }
-
-    /// The batch that came early takes the place of the one before.
-    fn end_batch(&mut self) {
-        if let Some(batch) = self.next.take() {
-            self.bind(batch);
-        }
     }
 }

@@ -25,7 +25,6 @@ use crate::device::{Device, Rates};
 use crate::eager::Launches;
 use crate::eager::launch::{Class, Launch};
 use crate::error::{Error, ErrorKind};
-use crate::step::ITERATIONS;
 use crate::trace::{LabelId, Phase};
 
 pub use self::clock::Clock;
@@ -216,7 +215,7 @@ impl StepTime {
     pub fn of(launches: &Launches, gpu: Gpu) -> Self {
         let machine = Machine::of(gpu);
         let mut sum = Self::default();
-        for launch in launches.of_iteration(ITERATIONS) {
+        for launch in launches.of_steady() {
             sum.add(launch, &machine);
         }
         sum

@@ -180,33 +180,58 @@ impl ByCategory {
     }
 }
 
-/// Part of an iteration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// The model and the first batch are put on the device, before the first iteration.
-    Setup,
-    /// Gradients of the iteration before are dropped.
-    ZeroGrad,
-    /// The model and the loss.
-    Forward,
-    /// `loss.backward()`.
-    Backward,
-    /// `optimizer.step()`.
-    Optimizer,
+/// Declares [`Phase`] from one row for each: the variant, its key, its heading, a short name, the class of style
+/// sheets that colours it, and what runs in it.
+macro_rules! phases {
+    ($($variant:ident, $key:ident, $heading:literal, $short:literal, $class:literal, $about:literal;)+) => {
+        /// Part of an iteration.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Phase {
+            $(#[doc = concat!($about, ".")] $variant,)+
+        }
+
+        impl Phase {
+            /// COUNT: phases.
+            pub const COUNT: usize = [$(Self::$variant),+].len();
+
+            /// All phases, in the order of a run.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),+];
+
+            /// The key in JSON and events: `zero_grad`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($key)),+ }
+            }
+
+            /// The name as a heading: `zero grad`.
+            pub const fn heading(self) -> &'static str {
+                match self { $(Self::$variant => $heading),+ }
+            }
+
+            /// A name for little room: `fwd`; empty for a phase that is too short to be named.
+            pub const fn short(self) -> &'static str {
+                match self { $(Self::$variant => $short),+ }
+            }
+
+            /// The class of style sheets: `timeline-phase-forward`.
+            pub const fn class(self) -> &'static str {
+                match self { $(Self::$variant => concat!("timeline-phase-", $class)),+ }
+            }
+        }
+    };
 }
 
-impl Phase {
-    /// The name in JSON and on the page: `backward`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Setup => "setup",
-            Self::ZeroGrad => "zero_grad",
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-            Self::Optimizer => "optimizer",
-        }
-    }
+// In the order of a run.
+phases! {
+    Setup, setup, "set-up", "set", "other",
+        "The model and the first batch are put on the device, before the first iteration";
+    ZeroGrad, zero_grad, "zero grad", "", "other",
+        "Gradients of the iteration before are dropped";
+    Forward, forward, "forward", "fwd", "forward", "The model and the loss";
+    Backward, backward, "backward", "bwd", "backward", "`loss.backward()`";
+    Optimizer, optimizer, "optimizer step", "opt", "optimizer", "`optimizer.step()`";
 }
 
 /// One allocation: its size and why it was made.

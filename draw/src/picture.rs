@@ -310,24 +310,14 @@ fn phases<B: DrawingBackend>(
     let areas: Vec<Area> = bands.iter().map(|band| place(band.left, band.width)).collect();
     pen.bars(areas.iter().copied(), pen.colour(Ink::Grid))?;
     for (band, area) in bands.iter().zip(areas) {
-        let name = names.get(order(band.phase)).map_or("", String::as_str);
+        let mut named = Phase::ALL.iter().zip(names);
+        let name = named.find(|(phase, _)| **phase == band.phase).map_or("", |(_, name)| name);
         if letters(name) * 8 <= area.width {
             let middle = (area.left + area.width / 2, area.top + area.height / 2);
             pen.text(name, middle, HPos::Center, Text::LABEL)?;
         }
     }
     Ok(())
-}
-
-/// Position of a phase in their order.
-const fn order(phase: Phase) -> usize {
-    match phase {
-        Phase::Setup => 0,
-        Phase::ZeroGrad => 1,
-        Phase::Forward => 2,
-        Phase::Backward => 3,
-        Phase::Optimizer => 4,
-    }
 }
 
 fn legend<B: DrawingBackend>(pen: &mut Pen<'_, B>, words: &Words, plot: Area) -> Drawn<B> {

@@ -12,7 +12,7 @@ use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 
 use super::by_hand::{find, on, size_of, stretch, watch};
 use super::canvas::paint;
-use super::shown::{Shown, percent, phase_class};
+use super::shown::{Shown, percent};
 use highwater_draw::bands::bands;
 use highwater_draw::pen::Area;
 use highwater_draw::scene::Scene;
@@ -45,7 +45,7 @@ pub(crate) fn Minimap(
         let ground = shown.ground.get()?;
         let bands = bands(ground.data(), ground.all());
         let phases = bands.into_iter().map(|band| {
-            let class = ["minimap-phase ", phase_class(band.phase)].concat();
+            let class = ["minimap-phase ", band.phase.class()].concat();
             view! {
                 <div class=class style:left=percent(band.left) style:width=percent(band.width)></div>
             }

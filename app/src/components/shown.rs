@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use highwater_core::trace::Phase;
 use highwater_draw::scene::{Ground, Part, Scene, View};
 use highwater_draw::span::Span;
 use leptos::prelude::*;
@@ -77,16 +76,6 @@ impl Shown {
         if let Some(scene) = untrack(move || self.scene()).filter(|scene| scene.span != span) {
             self.on_view.run(View { part: scene.part(span), ..self.view.get_untracked() });
         }
-    }
-}
-
-/// The style sheet's name of a phase.
-pub(super) const fn phase_class(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Setup | Phase::ZeroGrad => "timeline-phase-other",
-        Phase::Forward => "timeline-phase-forward",
-        Phase::Backward => "timeline-phase-backward",
-        Phase::Optimizer => "timeline-phase-optimizer",
     }
 }
 

@@ -14,7 +14,7 @@ use super::minimap::Minimap;
 use super::module_tree::{ModuleTree, is_within};
 use super::parts::FoldedTable;
 use super::readout::Readout;
-use super::shown::{Shown, percent, phase_class};
+use super::shown::{Shown, percent};
 use super::timeline_plot::TimelinePlot;
 use super::{key_help, phase_table};
 use crate::model::state::Timed;
@@ -250,7 +250,7 @@ fn phases(scene: &Scene) -> impl IntoView + use<> {
     let phase = |band: Band| {
         view! {
             <div
-                class=["timeline-phase ", phase_class(band.phase)].concat()
+                class=["timeline-phase ", band.phase.class()].concat()
                 title=words::moment(band.phase, band.iteration)
                 style:left=percent(band.left)
                 style:width=percent(band.width)

@@ -91,15 +91,13 @@ pub(crate) fn around_the_picture(
     };
     legend.extend([tr("reserved"), tr("cached")]);
     legend.extend(kept.map(|kept| fill("Kept: {name}", &[("name", &kept.name)])));
-    let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
-    let phases = phases.iter().map(|&of| phase(of)).collect();
     let limits = picture::limits(answer, usable);
     Words {
         title,
         gpus: picture::shown_gpus(answer).map(|device| gpu(answer, device)).collect(),
         legend,
         limits,
-        phases,
+        phases: Phase::ALL.map(phase).into(),
         part: view.part,
         stack: view.stack,
         compared: kept.map(|kept| kept.report.timeline.clone()),

@@ -39,18 +39,13 @@ pub(crate) fn short_name(name: &str) -> &str {
 
 /// A phase as it is called on the timeline.
 pub(crate) fn phase(phase: Phase) -> String {
-    tr(wording::place::phase(phase))
+    tr(phase.heading())
 }
 
 /// A short name of a phase.
 pub(crate) fn phase_short(phase: Phase) -> String {
-    tr(match phase {
-        Phase::Setup => "set",
-        Phase::ZeroGrad => return String::new(),
-        Phase::Forward => "fwd",
-        Phase::Backward => "bwd",
-        Phase::Optimizer => "opt",
-    })
+    let short = phase.short();
+    if short.is_empty() { String::new() } else { tr(short) }
 }
 
 /// `backward of iteration 2`.

@@ -105,10 +105,11 @@ pub(super) fn render(advice: &Advice) -> serde_json::Result<String> {
         before = step.outcome.verdict.need;
     }
     let last: Option<&Config> = plan.steps.last().map(|step| &step.config);
-    let config = last.map(JsonConfig::of);
+    let iterations = report.iterations.len();
+    let config = last.map(|config| JsonConfig::of(config, iterations));
     let json = JsonAdvice {
         model: name,
-        config: JsonConfig::of(&report.config),
+        config: JsonConfig::of(&report.config, iterations),
         device: JsonDevice::of(&report.verdict),
         peak: JsonPeak::of(&report.peak),
         autopsy: JsonAutopsy::of(autopsy),

@@ -91,6 +91,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         in_place: text("in_place").map_or(Ok(InPlace::Auto), str::parse)?,
         zero_grad,
         loop_style: if function { LoopStyle::Function } else { LoopStyle::Inline },
+        evaluation: row["evaluation"] == true,
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
         pytorch,
         device: device(row)?,

@@ -116,6 +116,11 @@ impl Row {
         let _level = rt.deeper().ok_or("formulas call each other too deeply")?;
         let mut arguments = arguments;
         arguments.resize(self.parameters.len(), Value::Nothing);
+        if !rt.is_training() {
+            let named = self.parameters.iter().zip(&mut arguments);
+            let trains = named.filter(|(name, _)| ["train", "training"].contains(name));
+            trains.for_each(|(_, argument)| *argument = Value::Int(0));
+        }
         // Variants in place are on no list.
         if !in_place && self.autocast(rt, &mut arguments) {
             // Below an operator that is on one, autocast is off.

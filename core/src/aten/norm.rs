@@ -10,32 +10,31 @@ use crate::config::MemoryFormat;
 use crate::eager::{Gradients, Kernel, Pass, Runtime, Tensor, kernels};
 use crate::tensor::{DType, Dims};
 
-/// `aten::batch_norm` in training: `x [N, C, …]`, `weight [C]`, `bias [C]`.
+/// How a batch is normalised.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchNorm {
+    /// Whether there are running statistics, which evaluation takes; without them it takes those of the batch.
+    pub is_tracked: bool,
+    /// Whether the native kernels run, whatever cuDNN can do (`aten::native_batch_norm`).
+    pub is_native: bool,
+}
+
+/// `aten::batch_norm`: `x [N, C, …]`, `weight [C]`, `bias [C]`.
 ///
-/// Saved: the input, mean and inverse deviation per channel.
-///
-/// cuDNN and the native kernels keep the same set. cuDNN's workspace and reserve are zero for
-/// contiguous tensors; for channels last they are not known, and taken to be zero too.
+/// Saved in training: the input, mean and inverse deviation per channel. cuDNN and the native kernels keep the same
+/// set. cuDNN's workspace and reserve are zero for contiguous tensors; for channels last they are unknown, and assumed
+/// to be zero too.
 pub fn batch_norm(
     rt: &Runtime,
     x: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
+    kind: BatchNorm,
 ) -> Tensor {
-    let y = batch_norm_with(rt, x, weight, bias, &[], false);
-    count_batch(rt);
-    y
-}
-
-/// `aten::native_batch_norm`: the native kernels, whatever cuDNN can do.
-pub fn native_batch_norm(
-    rt: &Runtime,
-    x: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-) -> Tensor {
-    let y = batch_norm_with(rt, x, weight, bias, &[], true);
-    count_batch(rt);
+    let y = batch_norm_with(rt, x, weight, bias, &[], kind);
+    if rt.is_training() {
+        count_batch(rt);
+    }
     y
 }
 
@@ -52,21 +51,27 @@ fn batch_norm_with(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     statistics: &[Tensor],
-    is_native: bool,
+    kind: BatchNorm,
 ) -> Tensor {
     let x = &view::contiguous_in(rt, x, x.suggested_format());
     rt.enter_operator("aten::batch_norm");
     let y = rt.empty_like(x);
     let channels = x.size(1);
-    let mean = rt.empty(DType::Float32, &[channels]);
-    let deviation = rt.empty(DType::Float32, &[channels]);
-    rt.launch(&[&y, &mean, &deviation], channels_of(x, false), x.dtype());
-    let saved: Vec<&Tensor> = [x, &mean, &deviation].into_iter().chain(statistics).collect();
+    let of_batch = rt.is_training() || !kind.is_tracked;
+    let is_cudnn = !kind.is_native && uses_cudnn(x, weight, bias, of_batch);
+    // In evaluation the native kernels copy the running statistics, and cuDNN reads them.
+    let own = if of_batch || !is_cudnn { 2 } else { 0 };
+    let own: Vec<Tensor> = (0..own).map(|_| rt.empty(DType::Float32, &[channels])).collect();
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> = std::iter::once(&y).chain(&own).collect();
+        rt.launch(&writes, channels_of(x, false), x.dtype());
+    }
+    let saved: Vec<&Tensor> = std::iter::once(x).chain(&own).chain(statistics).collect();
     let saved = saved.as_slice();
     let parameters = (weight, bias);
-    if !is_native && uses_cudnn(x, weight, bias) {
-        return affine(rt, "CudnnBatchNormBackward0", y, saved, parameters, |pass, own| {
-            channel_gradients(pass, own, true)
+    if is_cudnn {
+        return affine(rt, "CudnnBatchNormBackward0", y, saved, parameters, move |pass, own| {
+            channel_gradients(pass, own, of_batch)
         });
     }
     let node = "NativeBatchNormBackward0";
@@ -75,7 +80,9 @@ fn batch_norm_with(
             channel_gradients(pass, own, false)
         });
     }
-    channels_last_sums(rt, x, 4);
+    if of_batch {
+        channels_last_sums(rt, x, 4);
+    }
     affine(rt, node, y, saved, parameters, channels_last_gradients)
 }
 
@@ -104,7 +111,8 @@ pub fn instance_norm(
     let sizes: Dims = [1].into_iter().chain(all).chain(x.sizes().iter().skip(2).copied()).collect();
     let whole = view::reshape(rt, &dense, &sizes);
     drop(dense);
-    let y = batch_norm_with(rt, &whole, weight.as_ref(), bias.as_ref(), &repeated, false);
+    let kind = BatchNorm { is_tracked: statistics.is_some(), is_native: false };
+    let y = batch_norm_with(rt, &whole, weight.as_ref(), bias.as_ref(), &repeated, kind);
     if let Some(like) = statistics {
         rt.enter_operator("aten::mean");
         drop(rt.empty(like.dtype(), &[channels]));
@@ -114,15 +122,16 @@ pub fn instance_norm(
     view::reshape(rt, &y, x.sizes())
 }
 
-/// `_select_batch_norm_backend`, where the statistics are those of the batch.
-fn uses_cudnn(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> bool {
+/// `_select_batch_norm_backend`, whose statistics are those of the batch or running ones.
+fn uses_cudnn(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, of_batch: bool) -> bool {
     let (Some(weight), Some(_)) = (weight, bias) else { return false };
     let suits = match x.dtype() {
         DType::BFloat16 => false,
         DType::Float16 => weight.dtype() == DType::Float32,
         _ => true,
     };
-    suits && x.rank() >= 3 && x.size(0) <= 880_801
+    let most = if of_batch { 880_801 } else { 65_535 };
+    suits && x.rank() >= 3 && x.size(0) <= most
 }
 
 /// Staging buffer and semaphores of the native kernels for channels last, with this many sums for

@@ -247,7 +247,7 @@ impl Runtime {
 
     /// Whether an operator on these inputs is recorded.
     pub fn requires_grad(&self, inputs: &[&Tensor]) -> bool {
-        self.grad_enabled.get() && inputs.iter().any(|input| input.requires_grad())
+        self.mode.get().gradients && inputs.iter().any(|input| input.requires_grad())
     }
 
     fn node(&self, name: &'static str, next: Next, body: Body) -> Rc<GradNode> {

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::autograd::Observer;
-use super::{Runtime, Tensor};
+use super::{Mode, Runtime, Tensor};
 
 /// A part of the forward that is run again in backward.
 #[derive(Debug)]
@@ -137,9 +137,7 @@ impl Runtime {
         };
         let tensors = region.restored(node).unwrap_or_else(|| {
             self.checkpoint.second_run.replace(Some(Vec::new()));
-            let before = self.grad_enabled.replace(true);
-            observer.recompute(&region);
-            self.grad_enabled.set(before);
+            self.in_mode(Mode::TRAINING, || observer.recompute(&region));
             region.restore(self.checkpoint.second_run.take().unwrap_or_default());
             region.restored(node).unwrap_or_default()
         });

@@ -63,12 +63,14 @@ pub struct Launches {
     pub list: Vec<Launch>,
     /// Texts that launches refer to.
     pub labels: Vec<String>,
+    /// The iteration, from 1, that stands for all later ones.
+    pub steady: usize,
 }
 
 impl Launches {
-    /// Those of an iteration.
-    pub fn of_iteration(&self, iteration: usize) -> impl Iterator<Item = &Launch> {
-        self.list.iter().filter(move |launch| launch.iteration == iteration)
+    /// Those of a steady iteration.
+    pub fn of_steady(&self) -> impl Iterator<Item = &Launch> {
+        self.list.iter().filter(|launch| launch.iteration == self.steady)
     }
 
     /// The text behind an id.

@@ -44,7 +44,8 @@ fn launched(
 ) -> Result<BTreeMap<String, u64>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-    let (_, launches) = model.launches_of(&shaped, config, hardware, step::ITERATIONS)?;
+    let steady = Script::training(config)?.steady;
+    let (_, launches) = model.launches_of(&shaped, config, hardware, steady)?;
     let mut counts = BTreeMap::new();
     for launch in &launches.list {
         let Launch { phase, operator, module, kernel, times, .. } = launch;
@@ -82,7 +83,7 @@ fn launches_change_no_event() {
             let (program, loss) = model.program(&shaped, &config, &sink).expect("a program");
             let rt = Runtime::new(hardware, config.pytorch);
             if launching {
-                rt.record_launches(step::ITERATIONS);
+                rt.record_launches(Script::training(&config).expect("a script").steady);
             }
             let (trace, _, launches) =
                 step::run(rt, &program, &loss, &config, &(), &sink).expect("it runs");

@@ -19,7 +19,6 @@ use crate::report::difference::{PhaseDifference, by_phase};
 use crate::report::{
     Band, ByCategory, Certainty, DeviceVerdict, IterationPeaks, ModelSummary, Part, Peak, Report,
 };
-use crate::step;
 
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
@@ -69,7 +68,11 @@ struct JsonModel<'a> {
 
 /// The settings of a run.
 #[derive(Debug)]
-pub struct JsonConfig<'a>(&'a Config);
+pub struct JsonConfig<'a> {
+    config: &'a Config,
+    /// COUNT: iterations that ran.
+    iterations: usize,
+}
 
 /// The peak.
 #[derive(Debug, Serialize)]
@@ -194,7 +197,7 @@ impl<'a> JsonAnswer<'a> {
         } = report;
         Self {
             model: JsonModel::of(name, model),
-            config: JsonConfig::of(config),
+            config: JsonConfig::of(config, iterations.len()),
             peak: JsonPeak::of(peak),
             without_workspaces: without_workspaces.as_ref().map(JsonBand::of),
             iterations: iterations.iter().map(JsonIteration::of).collect(),
@@ -247,20 +250,20 @@ impl<'a> JsonModel<'a> {
 }
 
 impl<'a> JsonConfig<'a> {
-    /// The settings as they are written.
-    pub const fn of(config: &'a Config) -> Self {
-        Self(config)
+    /// The settings as they are written, with how many iterations ran.
+    pub const fn of(config: &'a Config, iterations: usize) -> Self {
+        Self { config, iterations }
     }
 }
 
 impl Serialize for JsonConfig<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("dims", &self.0.dims)?;
+        map.serialize_entry("dims", &self.config.dims)?;
         for setting in SETTINGS {
-            map.serialize_entry(&setting.key(), &setting.value(self.0))?;
+            map.serialize_entry(&setting.key(), &setting.value(self.config))?;
         }
-        map.serialize_entry("iterations", &step::ITERATIONS)?;
+        map.serialize_entry("iterations", &self.iterations)?;
         map.end()
     }
 }

@@ -30,7 +30,7 @@ fn phases(text: &mut String, data: &Timeline) {
     let ends = data.phases.iter().skip(1).map(|mark| mark.event).chain([data.events]);
     for (mark, end) in data.phases.iter().zip(ends) {
         let name = match mark.phase {
-            Phase::Setup => "set-up".to_owned(),
+            Phase::Setup => Phase::Setup.heading().to_owned(),
             phase => format!("{}, iteration {}", phase.name(), mark.iteration),
         };
         slice(text, 1, &name, "", (mark.event, end));

@@ -46,8 +46,8 @@ fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     // Under autocast, the classes of quantised layers leave casts to it.
     let casts = bits.is_none() || rt.autocast_type().is_none();
     let x = if casts { kernels::cast(rt, &x, a.dtype()) } else { x };
+    let is_dropped = is(call, "dropout") && rt.is_training();
     if let Some(magnitude) = call.tensor(5) {
-        let is_dropped = is(call, "dropout");
         let x = if is_dropped { dropout::dropout(rt, &x) } else { x };
         let update = dora(call, &x, (!is_dropped).then_some(&base), [&a, &b, &magnitude])?;
         let sum = elementwise::add(rt, &base, &update);
@@ -56,7 +56,7 @@ fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         call.set(0, if casts { kernels::cast(rt, &sum, dtype) } else { sum });
         return Ok(());
     }
-    let dropped = is(call, "dropout").then(|| dropout::dropout(rt, &x));
+    let dropped = is_dropped.then(|| dropout::dropout(rt, &x));
     let low = matmul::linear(rt, dropped.as_ref().unwrap_or(&x), &a, None, WeightLayout::OutIn);
     drop(dropped);
     let update = matmul::linear(rt, &low, &b, None, WeightLayout::OutIn);

@@ -143,7 +143,7 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     {
         call.is_unproven();
     }
-    let drops = is("drops");
+    let drops = is("drops") && call.rt.is_training();
     let operands = [&q, &k, &v];
     let y = if is_eager {
         aten::eager_attention(call.rt, operands, bias.as_ref(), drops)

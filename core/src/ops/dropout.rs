@@ -61,7 +61,7 @@ fn multinomial(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn dropout_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let ratio = call.node.float("ratio").or_else(|| call.number(1));
-    let y = if ratio == Some(0.0) {
+    let y = if ratio == Some(0.0) || !call.rt.is_training() {
         x
     } else if ratio == Some(1.0) {
         // `input.mul(at::zeros({}))` (`native/Dropout.cpp`).
@@ -76,9 +76,13 @@ fn dropout_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// `x` times noise that is one number per sample.
+/// In training `x` times noise that is one number per sample.
 fn stochastic_depth_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
+    if !call.rt.is_training() {
+        call.set(0, x);
+        return Ok(());
+    }
     let sizes = (0..x.rank()).map(|dim| if dim == 0 { x.size(0) } else { 1 });
     let noise = aten::random(call.rt, x.dtype(), &sizes.collect::<Vec<_>>());
     let y = elementwise::mul(call.rt, &x, &noise);
@@ -86,10 +90,14 @@ fn stochastic_depth_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// `drop_path` of timm and transformers: noise that is one number per sample, rounded down, then
+/// `drop_path` of timm and transformers, in training: noise that is one number per sample, rounded down, then
 /// `x.div(keep) * noise`.
 fn drop_path_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (rt, x) = (call.rt, call.need(0)?);
+    if !rt.is_training() {
+        call.set(0, x);
+        return Ok(());
+    }
     let sizes: Dims = (0..x.rank()).map(|dim| if dim == 0 { x.size(0) } else { 1 }).collect();
     let noise = aten::random(rt, x.dtype(), &sizes);
     let shifted = rt.empty_like(&noise);

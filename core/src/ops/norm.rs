@@ -67,8 +67,8 @@ fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     if call.node.int("updates") == Some(1) && x.rank() < 3 {
         call.is_unproven();
     }
-    let run = if is_native { aten::native_batch_norm } else { aten::batch_norm };
-    let y = run(call.rt, &x, weight.as_ref(), bias.as_ref());
+    let kind = aten::BatchNorm { is_tracked: call.tensor(3).is_some(), is_native };
+    let y = aten::batch_norm(call.rt, &x, weight.as_ref(), bias.as_ref(), kind);
     call.set(0, y);
     Ok(())
 }

@@ -25,7 +25,8 @@ use crate::roles::Role;
 use crate::sorted;
 use crate::trace::{LabelId, ReasonId};
 
-use super::hooks::{self, Direction, Hooks, Modules};
+use super::hooks::{Direction, Hooks, Walk};
+use super::modules::{ModuleId, Modules};
 
 /// A graph ready to run, any number of times.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub struct Forward<'a> {
     regions: Vec<RangeInclusive<usize>>,
     /// Names of modules in the trips that stand for others.
     trips: Trips<'a>,
+    modules: Modules,
     /// Names of nodes that ran without a rule of their own, by operator.
     assumed: RefCell<BTreeMap<&'a str, BTreeSet<&'a str>>>,
     /// Values of a part that is run again: what lies on the device, and between two such runs
@@ -132,6 +134,10 @@ impl<'a> Forward<'a> {
         let steps =
             on_device.into_iter().map(|node| Step::new(rt, program, typed, node, &mut trips));
         let mut steps: Vec<Step<'a>> = steps.collect();
+        let mut modules = Modules::default();
+        for step in &steps {
+            modules.add(step.module, &step.node.module);
+        }
         for region in &regions {
             steps.get_mut(*region.end()).into_iter().for_each(|step| step.ends_region = true);
         }
@@ -162,30 +168,41 @@ impl<'a> Forward<'a> {
             steps,
             regions,
             trips,
+            modules,
             assumed: RefCell::default(),
             scratch: RefCell::default(),
         }
     }
 
-    /// Runs the graph on tensors that lie on the device; returns the model's outputs.
-    pub fn run(&self, rt: &Runtime, device: &[Option<Tensor>], hooks: &dyn Hooks) -> Vec<Tensor> {
+    /// Runs the graph on what lies on the device and on a batch; returns the model's outputs.
+    pub fn run(
+        &self,
+        rt: &Runtime,
+        (device, inputs): (&[Option<Tensor>], &[(ValueId, Tensor)]),
+        hooks: &dyn Hooks,
+    ) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = device.to_vec();
         values.resize(self.graph.values.len(), None);
+        for (id, tensor) in inputs {
+            if let Some(slot) = values.get_mut(id.0) {
+                *slot = Some(tensor.clone());
+            }
+        }
         let mut regions = self.regions.iter().enumerate().peekable();
-        let modules = Modules::begin(rt, hooks, Direction::Forward);
+        let walk = Walk::begin(rt, hooks, &self.modules, Direction::Forward);
         for (index, step) in self.steps.iter().enumerate() {
             if let Some((id, region)) = regions.next_if(|(_, region)| *region.start() == index) {
                 rt.enter_region(id, self.arguments(region, device, &values));
             }
             rt.enter_region_step(index);
-            modules.enter(step.module);
+            walk.enter(step.module);
             self.run_step(rt, step, &mut values);
             if step.ends_region {
                 rt.leave_region();
             }
             step.forget(&mut values);
         }
-        modules.end();
+        walk.end();
         rt.enter_module(LabelId::default());
         rt.enter_reason(None);
         let outputs = self.graph.outputs.iter();
@@ -227,10 +244,10 @@ impl<'a> Forward<'a> {
             }
         }
         let (last, allocates) = region.last_step();
-        let modules = Modules::resume(rt, hooks, self.around(region_steps));
+        let walk = Walk::resume(rt, hooks, &self.modules, self.around(region_steps));
         let start = *region_steps.start();
         for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(start) {
-            modules.enter(step.module);
+            walk.enter(step.module);
             if index == last && !allocates {
                 rt.without_memory(|| self.run_step(rt, step, &mut values));
             } else {
@@ -238,7 +255,7 @@ impl<'a> Forward<'a> {
                 step.forget(&mut values);
             }
         }
-        modules.end();
+        walk.end();
         // Stopping unwinds the frames.
         let ran = self.steps.get(start..=last).unwrap_or_default();
         let made = ran.iter().flat_map(|step| step.node.outputs.iter().flatten());
@@ -251,13 +268,20 @@ impl<'a> Forward<'a> {
     }
 
     /// The module that a block is a part of.
-    fn around(&self, block: &RangeInclusive<usize>) -> &'a str {
-        let module = |step: usize| self.steps.get(step).map_or("", |step| &step.node.module);
-        let shared =
-            hooks::ancestors(module(*block.start())).zip(hooks::ancestors(module(*block.end())));
-        let shared = shared.take_while(|(a, b)| a == b).map(|(path, _)| path);
-        let path = shared.filter(|path| path.ends_with(|last: char| last.is_ascii_digit())).last();
-        path.and_then(|path| path.rsplit_once('.')).map_or("", |(around, _)| around)
+    fn around(&self, block: &RangeInclusive<usize>) -> ModuleId {
+        let modules = &self.modules;
+        let module = |step: usize| modules.of_label(self.steps.get(step)?.module);
+        let [first, last] =
+            [*block.start(), *block.end()].map(|step| module(step).unwrap_or_default());
+        let is_block =
+            |module: &ModuleId| modules.path(*module).ends_with(|last: char| last.is_ascii_digit());
+        let block = modules.within(modules.shared(first, last), ModuleId::MODEL).find(is_block);
+        block.map_or(ModuleId::MODEL, |block| modules.around(block))
+    }
+
+    /// The modules that its operators run in.
+    pub const fn modules(&self) -> &Modules {
+        &self.modules
     }
 
     fn run_step(&self, rt: &Runtime, step: &Step<'a>, values: &mut [Option<Tensor>]) {

@@ -3,9 +3,10 @@
 //! A hook has access to the runtime and may allocate and free; its allocations are part of the trace. The step
 //! itself knows none of its hooks.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use super::Parameter;
+use super::modules::{ModuleId, Modules};
 use crate::eager::autograd::{Leaf, Observer};
 use crate::eager::checkpoint::Region;
 use crate::eager::{Runtime, Tensor};
@@ -43,11 +44,25 @@ pub trait Hooks {
         true
     }
 
-    /// A module begins; the path of the whole model is empty.
-    fn before_module(&self, _rt: &Runtime, _path: &str, _direction: Direction) {}
+    /// A module begins; the first is the whole model. `modules` knows its path and what is around it.
+    fn before_module(
+        &self,
+        _rt: &Runtime,
+        _modules: &Modules,
+        _module: ModuleId,
+        _direction: Direction,
+    ) {
+    }
 
     /// A module ends.
-    fn after_module(&self, _rt: &Runtime, _path: &str, _direction: Direction) {}
+    fn after_module(
+        &self,
+        _rt: &Runtime,
+        _modules: &Modules,
+        _module: ModuleId,
+        _direction: Direction,
+    ) {
+    }
 
     /// A backward has added to a parameter's `.grad`. What came in is still held, as it is by
     /// PyTorch's post hooks.
@@ -68,53 +83,61 @@ impl Hooks for () {
 }
 
 /// Follows a run through the tree of modules, and calls the hooks where it enters and leaves one.
-pub(super) struct Modules<'a> {
+pub(super) struct Walk<'a> {
     rt: &'a Runtime,
     hooks: &'a dyn Hooks,
+    modules: &'a Modules,
     direction: Direction,
-    /// The module whose part is run, which stays entered; `None` for the whole model.
-    within: Option<&'a str>,
+    /// The module whose part is run, which stays entered; `None` for a run of the whole model.
+    within: Option<ModuleId>,
     label: Cell<LabelId>,
     /// The innermost module.
-    path: RefCell<String>,
+    at: Cell<ModuleId>,
 }
 
-impl<'a> Modules<'a> {
+impl<'a> Walk<'a> {
     /// The whole model begins.
-    pub(super) fn begin(rt: &'a Runtime, hooks: &'a dyn Hooks, direction: Direction) -> Self {
-        rt.aside(|| hooks.before_module(rt, "", direction));
-        Self {
-            rt,
-            hooks,
-            direction,
-            within: None,
-            label: Cell::new(LabelId::default()),
-            path: RefCell::default(),
-        }
+    pub(super) fn begin(
+        rt: &'a Runtime,
+        hooks: &'a dyn Hooks,
+        modules: &'a Modules,
+        direction: Direction,
+    ) -> Self {
+        rt.aside(|| hooks.before_module(rt, modules, ModuleId::MODEL, direction));
+        let (label, at) = (Cell::default(), Cell::new(ModuleId::MODEL));
+        Self { rt, hooks, modules, direction, within: None, label, at }
     }
 
     /// Part of a module begins.
-    pub(super) fn resume(rt: &'a Runtime, hooks: &'a dyn Hooks, within: &'a str) -> Self {
-        let (label, path) = (Cell::new(LabelId::default()), RefCell::new(within.to_owned()));
-        Self { rt, hooks, direction: Direction::Forward, within: Some(within), label, path }
+    pub(super) fn resume(
+        rt: &'a Runtime,
+        hooks: &'a dyn Hooks,
+        modules: &'a Modules,
+        within: ModuleId,
+    ) -> Self {
+        let (label, at, direction) = (Cell::default(), Cell::new(within), Direction::Forward);
+        Self { rt, hooks, modules, direction, within: Some(within), label, at }
     }
 
-    /// The run goes on in this module.
+    /// The run goes on in this module; a label of none, such as the loss, changes nothing.
     pub(super) fn enter(&self, label: LabelId) {
         if self.label.replace(label) == label || !self.hooks.follows_modules() {
             return;
         }
-        self.go_to(&self.rt.label_text(label));
+        if let Some(module) = self.modules.of_label(label) {
+            self.go_to(module);
+        }
     }
 
-    fn go_to(&self, path: &str) {
-        let before = self.path.replace(path.to_owned());
-        let shared = ancestors(&before).zip(ancestors(path)).take_while(|(a, b)| a == b).count();
-        for module in ancestors(&before).skip(shared).collect::<Vec<_>>().into_iter().rev() {
-            self.rt.aside(|| self.hooks.after_module(self.rt, module, self.direction));
+    fn go_to(&self, module: ModuleId) {
+        let Self { rt, hooks, modules, direction, .. } = *self;
+        let before = self.at.replace(module);
+        let shared = modules.shared(before, module);
+        for left in modules.within(before, shared) {
+            rt.aside(|| hooks.after_module(rt, modules, left, direction));
         }
-        for module in ancestors(path).skip(shared) {
-            self.rt.aside(|| self.hooks.before_module(self.rt, module, self.direction));
+        for entered in modules.within(module, shared).rev() {
+            rt.aside(|| hooks.before_module(rt, modules, entered, direction));
         }
     }
 
@@ -122,22 +145,15 @@ impl<'a> Modules<'a> {
     pub(super) fn end(&self) {
         self.go_to(self.within.unwrap_or_default());
         if self.within.is_none() {
-            self.rt.aside(|| self.hooks.after_module(self.rt, "", self.direction));
+            let Self { rt, hooks, modules, direction, .. } = *self;
+            rt.aside(|| hooks.after_module(rt, modules, ModuleId::MODEL, direction));
         }
     }
 }
 
-/// A module and those around it, from the outermost: `h`, `h.0`, `h.0.attn`.
-pub(super) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
-    ends.filter_map(|end| path.get(..end)).filter(|path| !path.is_empty())
-}
-
 /// The hooks as the engine of autograd calls them.
 pub(super) struct InBackward<'a, F> {
-    pub(super) modules: Modules<'a>,
-    /// What stands where a module's name does and is none: the loss.
-    pub(super) loss: LabelId,
+    pub(super) walk: Walk<'a>,
     /// Runs a checkpointed region again.
     pub(super) recompute: F,
 }
@@ -148,13 +164,11 @@ impl<F: Fn(&Region)> Observer for InBackward<'_, F> {
     }
 
     fn enter_module(&self, module: LabelId) {
-        if module != self.loss {
-            self.modules.enter(module);
-        }
+        self.walk.enter(module);
     }
 
     fn after_accumulation(&self, leaf: &Leaf) {
-        let Modules { rt, hooks, .. } = self.modules;
+        let Walk { rt, hooks, .. } = self.walk;
         rt.aside(|| hooks.after_accumulation(rt, leaf));
     }
 }

@@ -1,184 +1,257 @@
-//! The loop itself: what the lines of a training script do, and what its names hold.
+//! The script of a run as lines: [`Script::training`] writes the training loop, and `Process` runs lines in order.
+//!
+//! Another workload is another function that writes lines.
 
-use super::forward::Forward;
-use super::hooks::{Direction, Hooks, InBackward, Modules};
-use super::{BatchPlan, Device, ITERATIONS, LOSS, Training};
-use crate::config::{Config, LoopStyle, ZeroGrad};
-use crate::eager::checkpoint::Region;
-use crate::eager::{Runtime, Tensor};
-use crate::trace::{LabelId, Phase, ReasonId};
+use crate::config::{Batches, Config, LoopStyle, ZeroGrad};
+use crate::eager::Mode;
+use crate::error::{Error, ErrorKind};
+use crate::trace::Phase;
 
-/// COUNT: outputs of steps that are not simulated, at most.
-const MOST_KEPT: u64 = 4096;
+/// COUNT: batches of one step, at most; from the third on they are alike.
+const MOST_BATCHES: u64 = 256;
 
-/// A training script at some line.
-pub(super) struct Script<'a, 'f> {
-    rt: &'a Runtime,
-    config: &'a Config,
-    plan: BatchPlan<'a>,
-    forward: &'a Forward<'f>,
-    hooks: &'a dyn Hooks,
-    pub(super) device: Device,
-    training: Training,
-    loss_reason: Option<ReasonId>,
-    loss_label: LabelId,
-    optimizer_label: LabelId,
-    /// The loss and the outputs, which names hold from one iteration to the next.
-    bound: Option<(Tensor, Vec<Tensor>)>,
-    /// Outputs of earlier steps that are kept.
-    kept: Vec<Tensor>,
+/// The only batch of the training loop, and the variables of its results.
+const ONLY: usize = 0;
+/// Variables of the function that validates.
+const VALIDATION: usize = 1;
+
+/// A line of a script. A slot has the inputs of a batch, and the variables of its results; several batches may be under
+/// way at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The phase of the lines that follow.
+    Enter(Phase),
+    /// `optimizer = …`, and what stands beside it: master weights, a scaler, an average of the model.
+    Optimizer,
+    /// A batch is moved to the device; no variable has it before [`Line::Batch`].
+    Fetch,
+    /// `x, y = …`: the batch that was fetched takes the place of the slot's.
+    Batch {
+        /// Whose inputs change.
+        slot: usize,
+    },
+    /// `optimizer.zero_grad()`.
+    ZeroGrad,
+    /// `loss, out = forward(x, y)`, the model and its loss, under autocast where the configuration has it.
+    Forward {
+        /// The slot of the inputs.
+        of: usize,
+        /// The slot whose variables are assigned.
+        slot: usize,
+        /// What the model and autograd do.
+        mode: Mode,
+    },
+    /// `loss.backward()`.
+    Backward {
+        /// Whose loss.
+        slot: usize,
+    },
+    /// `kept.append(out.detach())`, for metrics.
+    Keep {
+        /// Whose outputs.
+        slot: usize,
+    },
+    /// `optimizer.step()`, with clipping and the scaler around it.
+    Step,
+    /// `del loss, out`, as at the end of a function.
+    Unbind {
+        /// Whose variables.
+        slot: usize,
+    },
+    /// Lines whose kernels are not part of the time of a round.
+    Untimed(Vec<Line>),
 }
 
-/// What a script holds at its end.
-pub(super) struct Held {
-    pub(super) training: Training,
-    _device: Device,
-    _bound: Option<(Tensor, Vec<Tensor>)>,
-    _kept: Vec<Tensor>,
+/// What a process runs: lines once, then lines again in each round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Lines before the first round, behind the model's move to the device.
+    pub setup: Vec<Line>,
+    /// Lines of a round, in training those of an optimizer step.
+    pub each: Vec<Line>,
+    /// COUNT: rounds.
+    pub rounds: usize,
+    /// The round, from 1, that stands for all later ones. The first has no optimizer state; the second begins with an
+    /// allocator that has not seen that state.
+    pub steady: usize,
 }
 
-impl<'a, 'f> Script<'a, 'f> {
-    pub(super) fn new(
-        (rt, config): (&'a Runtime, &'a Config),
-        plan: BatchPlan<'a>,
-        forward: &'a Forward<'f>,
-        hooks: &'a dyn Hooks,
-        (device, training): (Device, Training),
-    ) -> Self {
-        Self {
-            rt,
-            config,
-            plan,
-            forward,
-            hooks,
-            device,
-            training,
-            loss_reason: plan.loss.reason().map(|reason| rt.reason(&reason)),
-            loss_label: rt.label(LOSS),
-            optimizer_label: rt.label("optimizer"),
-            bound: None,
-            kept: Vec::new(),
-        }
-    }
-
-    /// One iteration, of so many batches.
-    pub(super) fn iterate(&mut self, iteration: usize, batches: u64) {
-        let Self { rt, config, hooks, .. } = *self;
-        rt.enter_phase(iteration, Phase::ZeroGrad);
-        self.device.next_batch(rt, &self.plan, config.batches);
+impl Script {
+    /// The training loop of a configuration.
+    ///
+    /// ```python
+    /// for _ in range(3):
+    ///     optimizer.zero_grad()
+    ///     for _ in range(accumulate):
+    ///         out = model(x)
+    ///         loss = criterion(out, y)
+    ///         loss.backward()
+    ///     optimizer.step()
+    /// ```
+    ///
+    /// # Errors
+    /// When a step has more batches than are simulated.
+    pub fn training(config: &Config) -> Result<Self, Error> {
+        let batches = batches(config)?;
+        let fetch: &[Line] = match config.batches {
+            Batches::Resident => &[],
+            Batches::Moved => &[Line::Fetch, Line::Batch { slot: ONLY }],
+            Batches::Prefetched => &[Line::Fetch],
+        };
+        let mut each = vec![Line::Enter(Phase::ZeroGrad)];
+        each.extend_from_slice(fetch);
         if config.zero_grad == ZeroGrad::Start {
-            self.zero_grad();
+            each.push(Line::ZeroGrad);
         }
         for batch in 0..batches {
-            rt.enter_phase(iteration, Phase::Forward);
+            each.push(Line::Enter(Phase::Forward));
             if batch > 0 {
-                self.device.next_batch(rt, &self.plan, config.batches);
+                each.extend_from_slice(fetch);
             }
-            self.step(iteration, batch == 0);
+            each.push(Line::Forward { of: ONLY, slot: ONLY, mode: Mode::TRAINING });
+            each.push(Line::Enter(Phase::Backward));
+            if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
+                each.push(Line::ZeroGrad);
+            }
+            each.push(Line::Backward { slot: ONLY });
+            if config.keep_outputs.get() > 1 {
+                each.push(Line::Keep { slot: ONLY });
+            }
+            if config.batches == Batches::Prefetched {
+                each.push(Line::Batch { slot: ONLY });
+            }
         }
-        rt.enter_phase(iteration, Phase::Optimizer);
-        rt.enter_module(self.optimizer_label);
-        rt.aside(|| hooks.before_optimizer(rt, &self.device.parameters));
-        self.training.step(rt, config, &self.device.parameters);
-        rt.aside(|| hooks.after_optimizer(rt, &self.device.parameters));
+        each.extend([Line::Enter(Phase::Optimizer), Line::Step]);
         if config.zero_grad == ZeroGrad::End {
-            self.zero_grad();
+            each.push(Line::ZeroGrad);
         }
         if config.loop_style == LoopStyle::Function {
-            unbind(self.bound.take());
+            each.push(Line::Unbind { slot: ONLY });
         }
         if config.evaluation {
-            rt.enter_phase(iteration, Phase::Forward);
-            rt.without_launches(|| rt.no_grad(|| drop(self.compute(None))));
+            let mode = Mode::EVALUATION;
+            let forward = Line::Forward { of: ONLY, slot: VALIDATION, mode };
+            let validate = vec![forward, Line::Unbind { slot: VALIDATION }];
+            each.extend([Line::Enter(Phase::Forward), Line::Untimed(validate)]);
         }
-    }
-
-    /// Forward and backward of one batch.
-    fn step(&mut self, iteration: usize, is_first: bool) {
-        let rt = self.rt;
-        let before = self.bound.take();
-        let (value, outputs) = self.compute(before);
-        rt.enter_phase(iteration, Phase::Backward);
-        if self.config.zero_grad == ZeroGrad::BeforeBackward && is_first {
-            self.zero_grad();
-        }
-        if let Some(value) = &value {
-            self.backward(value);
-        }
-        self.kept.extend(kept_outputs(rt, self.config, iteration, &outputs));
-        self.bound = value.map(|value| (value, outputs));
-        self.device.end_batch();
-    }
-
-    /// The forward and the loss; names that held those of the last batch are bound to them.
-    fn compute(&self, before: Option<(Tensor, Vec<Tensor>)>) -> (Option<Tensor>, Vec<Tensor>) {
-        let rt = self.rt;
-        let computed = rt.autocast(self.config.precision.autocast(), || {
-            let outputs = self.forward.run(rt, &self.device.values, self.hooks);
-            rt.enter_module(self.loss_label);
-            rt.enter_reason(self.loss_reason);
-            let value = self.plan.loss.run(rt, &outputs, self.device.target.as_ref());
-            unbind(before);
-            (value, outputs)
-        });
-        rt.enter_reason(None);
-        computed
-    }
-
-    /// Before PyTorch 2.0, zeros are written into gradients, which stay.
-    fn zero_grad(&self) {
-        if self.config.pytorch.frees_gradients() {
-            self.training.zero_grad(&self.device.parameters);
-        }
-    }
-
-    fn backward(&mut self, value: &Tensor) {
-        let Self { rt, hooks, forward, .. } = *self;
-        let scaled = self.training.scaler.as_mut().map(|scaler| scaler.scale(rt, value));
-        let modules = Modules::begin(rt, hooks, Direction::Backward);
-        // Checkpointed regions run again under the autocast that they first ran under.
-        let recompute = |region: &Region| {
-            rt.autocast(self.config.precision.autocast(), || {
-                forward.run_again(rt, &self.device.values, region, hooks);
-            });
-        };
-        let observer = InBackward { modules, loss: self.loss_label, recompute };
-        rt.backward(scaled.as_ref().unwrap_or(value), &observer);
-        observer.modules.end();
-    }
-
-    /// The end of the script, which frees nothing: the process ends.
-    pub(super) fn end(self) -> Held {
-        let Self { device, training, bound, kept, .. } = self;
-        Held { training, _device: device, _bound: bound, _kept: kept }
+        let setup = vec![Line::Fetch, Line::Batch { slot: ONLY }, Line::Optimizer];
+        Ok(Self { setup, each, rounds: ROUNDS, steady: ROUNDS })
     }
 }
 
-/// What a loop keeps of a step for metrics: its outputs, detached. Steps that are not simulated are before the last.
-fn kept_outputs(
-    rt: &Runtime,
-    config: &Config,
-    iteration: usize,
-    outputs: &[Tensor],
-) -> Vec<Tensor> {
-    let steps = config.keep_outputs.get();
-    if steps == 1 {
-        return Vec::new();
+/// COUNT: optimizer steps, of which the last is steady.
+const ROUNDS: usize = 3;
+
+fn batches(config: &Config) -> Result<u64, Error> {
+    let batches = config.accumulate.get();
+    if batches > MOST_BATCHES {
+        let message = format!(
+            "{batches} batches per step are more than the {MOST_BATCHES} that are simulated"
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message).about("accumulate"));
     }
-    let simulated = u64::try_from(ITERATIONS).unwrap_or(u64::MAX);
-    let earlier = if iteration + 1 == ITERATIONS { steps.saturating_sub(simulated) } else { 0 };
-    rt.enter_operator("aten::detach");
-    let others = (0..earlier.min(MOST_KEPT)).flat_map(|_| outputs.iter());
-    let others = others.map(|output| rt.empty(output.dtype(), output.sizes()));
-    let mut kept: Vec<Tensor> = others.collect();
-    kept.extend(outputs.iter().map(Tensor::detach));
-    kept
+    Ok(batches)
 }
 
-/// The loop's names are bound again, or go with their function: the loss, then the outputs.
-fn unbind(names: Option<(Tensor, Vec<Tensor>)>) {
-    if let Some((loss, outputs)) = names {
-        drop(loss);
-        outputs.into_iter().for_each(drop);
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+
+    /// A line as Python has it.
+    fn shown(line: &Line) -> String {
+        match line {
+            Line::Enter(phase) => format!("# {}", phase.name()),
+            Line::Optimizer => "optimizer = …".to_owned(),
+            Line::Fetch => "fetched = batch.cuda()".to_owned(),
+            Line::Batch { slot } => format!("x{slot} = fetched"),
+            Line::ZeroGrad => "zero_grad()".to_owned(),
+            Line::Forward { of, slot, mode } => {
+                let Mode { training, gradients } = mode;
+                format!("loss{slot} = forward(x{of}, train={training}, grad={gradients})")
+            }
+            Line::Backward { slot } => format!("loss{slot}.backward()"),
+            Line::Keep { slot } => format!("kept += out{slot}"),
+            Line::Step => "step()".to_owned(),
+            Line::Unbind { slot } => format!("del loss{slot}"),
+            Line::Untimed(lines) => lines.iter().map(shown).collect::<Vec<_>>().join("; "),
+        }
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut Config), each: &[&str]) {
+        let mut config = Config::default();
+        change(&mut config);
+        let script = Script::training(&config).expect("a script");
+        let shown: Vec<String> = script.each.iter().map(shown).collect();
+        assert_eq!(shown, each);
+    }
+
+    #[test]
+    fn settings_of_the_loop_are_lines() {
+        const FORWARD: &str = "loss0 = forward(x0, train=true, grad=true)";
+        let two = NonZeroU64::new(2).expect("it is above 0");
+        check(
+            |_| {},
+            &[
+                "# zero_grad",
+                "zero_grad()",
+                "# forward",
+                FORWARD,
+                "# backward",
+                "loss0.backward()",
+                "# optimizer",
+                "step()",
+            ],
+        );
+        check(
+            |config| {
+                (config.zero_grad, config.loop_style) = (ZeroGrad::End, LoopStyle::Function);
+                (config.batches, config.evaluation) = (Batches::Moved, true);
+            },
+            &[
+                "# zero_grad",
+                "fetched = batch.cuda()",
+                "x0 = fetched",
+                "# forward",
+                FORWARD,
+                "# backward",
+                "loss0.backward()",
+                "# optimizer",
+                "step()",
+                "zero_grad()",
+                "del loss0",
+                "# forward",
+                "loss1 = forward(x0, train=false, grad=false); del loss1",
+            ],
+        );
+        check(
+            |config| {
+                (config.zero_grad, config.batches) =
+                    (ZeroGrad::BeforeBackward, Batches::Prefetched);
+                (config.accumulate, config.keep_outputs) = (two, two);
+            },
+            &[
+                "# zero_grad",
+                "fetched = batch.cuda()",
+                "# forward",
+                FORWARD,
+                "# backward",
+                "zero_grad()",
+                "loss0.backward()",
+                "kept += out0",
+                "x0 = fetched",
+                "# forward",
+                "fetched = batch.cuda()",
+                FORWARD,
+                "# backward",
+                "loss0.backward()",
+                "kept += out0",
+                "x0 = fetched",
+                "# optimizer",
+                "step()",
+            ],
+        );
     }
 }

@@ -46,17 +46,6 @@ fn kind(operator: &str) -> String {
     }
 }
 
-/// A part of an iteration as a heading: `forward`.
-pub const fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Setup => "set-up",
-        Phase::ZeroGrad => "zero grad",
-        Phase::Forward => "forward",
-        Phase::Backward => "backward",
-        Phase::Optimizer => "optimizer step",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

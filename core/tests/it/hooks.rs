@@ -9,6 +9,7 @@ use highwater_core::eager::autograd::Leaf;
 use highwater_core::eager::{Runtime, Tensor};
 use highwater_core::step::hooks::{Direction, Hooks};
 use highwater_core::step::loss::Loss;
+use highwater_core::step::modules::{ModuleId, Modules};
 use highwater_core::step::{self, Parameter};
 use highwater_core::trace::{Category, Event, Phase, Trace};
 use highwater_core::{Bytes, Config, formats, infer, recover};
@@ -66,11 +67,24 @@ impl Log {
 }
 
 impl Hooks for Log {
-    fn before_module(&self, _rt: &Runtime, path: &str, direction: Direction) {
-        self.note(format!("{direction:?} of `{path}` {{"));
+    fn before_module(
+        &self,
+        _rt: &Runtime,
+        modules: &Modules,
+        module: ModuleId,
+        direction: Direction,
+    ) {
+        self.note(format!("{direction:?} of `{}` {{", modules.path(module)));
     }
 
-    fn after_module(&self, _rt: &Runtime, path: &str, direction: Direction) {
+    fn after_module(
+        &self,
+        _rt: &Runtime,
+        modules: &Modules,
+        module: ModuleId,
+        direction: Direction,
+    ) {
+        let path = modules.path(module);
         let begun = format!("{direction:?} of `{path}` {{");
         let mut log = self.0.borrow_mut();
         match log.last_mut().filter(|last| **last == begun) {

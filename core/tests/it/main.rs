@@ -14,6 +14,7 @@ mod certainty;
 mod control_flow;
 mod documents;
 mod estimators;
+mod evaluation;
 mod fixtures;
 mod hf_config;
 mod hooks;

@@ -4,7 +4,8 @@
 use std::num::NonZeroU64;
 
 use highwater_core::Model;
-use highwater_core::config::{Batches, Config, LossChoice, Optimizer, PyTorch};
+use highwater_core::config::{Batches, Checkpoint, Config, LossChoice, Optimizer, PyTorch};
+use highwater_core::trace::{Category, Event};
 
 use crate::fixtures;
 
@@ -104,4 +105,28 @@ fn loops_of_a_convolutional_network_allocate_as_they_are_written() {
         config.keep_outputs = kept;
     };
     check(&all, [900_114_432, 1_509_949_440]);
+}
+
+/// A batch is freed when the next one takes its place, also where a block that reads it runs again in backward.
+#[test]
+fn a_moved_batch_goes_with_its_step() {
+    const BLOCKS: &str = "input: [8, 64]\nlayers:\n  - name: h\n    repeat: 2\n    block:\n      \
+                          - linear: 64\n      - relu\n      - linear: 64\n";
+    let model = highwater_core::open(&mut BLOCKS.as_bytes(), "blocks.yaml").expect("it is a spec");
+    let batches = Batches::Moved;
+    for checkpoint in [Checkpoint::None, Checkpoint::Blocks] {
+        let config = Config { batches, checkpoint, ..model.defaults().clone() };
+        let trace = model.trace(&config).expect("it runs");
+        let mut inputs = 0_u64;
+        for event in &trace.events {
+            let storage = trace.storage(*event).expect("a storage");
+            match event {
+                _ if storage.category != Category::Input => {}
+                Event::Alloc(_) => inputs += storage.requested.0,
+                Event::Free(_) => inputs -= storage.requested.0,
+            }
+        }
+        // Inputs, and labels of 64 bits.
+        assert_eq!(inputs, 8 * 64 * 4 + 8 * 8, "{checkpoint:?}");
+    }
 }

@@ -140,13 +140,12 @@ class Loop:
     def iterate(self, iteration: int) -> None:
         """One optimizer step and what leads to it."""
         chosen = self.chosen
-        amp = getattr(torch, chosen.amp) if chosen.amp else None
         with self.phase(iteration, 'zero_grad'):
             if chosen.zero_grad == 'start':
                 self.zero_grad()
         for micro in range(chosen.accumulate):
             with self.phase(iteration, 'forward'):
-                with torch.autocast('cuda', dtype=amp) if amp else contextlib.nullcontext():
+                with self.autocast():
                     self.loss, self.out = self.forward()
             with self.phase(iteration, 'backward'):
                 if chosen.zero_grad == 'backward' and micro == 0:
@@ -160,8 +159,24 @@ class Loop:
                 self.zero_grad()
             if chosen.style == 'function':
                 self.loss = self.out = None
+        if chosen.evaluation:
+            with self.phase(iteration, 'forward'):
+                self.validate()
         if self.tagger:
             self.owners[iteration] = self.find_owners()
+
+    def validate(self) -> None:
+        """The forward and the loss in evaluation mode, without gradients; nothing of it is kept."""
+        self.model.eval()
+        with torch.no_grad(), self.autocast():
+            loss, out = self.forward()
+        del loss, out
+        self.model.train()
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Mixed precision, if it was chosen."""
+        amp = self.chosen.amp
+        return torch.autocast('cuda', dtype=getattr(torch, amp)) if amp else contextlib.nullcontext()
 
     def zero_grad(self) -> None:
         """Of the model, then of the masters, if there are any."""
@@ -401,7 +416,7 @@ def describe(loop: Loop) -> dict[str, Any]:
         'buffer_bytes': sum(buffer.nbytes for buffer in loop.model.buffers()),
     }
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
-    same += ' freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
+    same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
     same += ' input_require_grads quantize double_quantize compute_type clip loss'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {

@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
         help='recompute each block in backward; of torchvision and timm models, each CLASS',
     )
     add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
+    add('--evaluation', action='store_true', help='a validation pass after each step')
     add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
     add(
         '--lora',
@@ -162,6 +163,8 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     say('loop', row.get('style') or 'inline', 'inline')
     say('checkpoint', 'blocks' if row.get('checkpoint') else 'none', 'none')
     say('accumulate', row.get('accumulate') or 1, 1)
+    if row.get('evaluation'):
+        said.append('--evaluation')
     for pattern in row.get('freeze') or []:
         say('freeze', pattern, None)
     for name in row.get('lora') or []:

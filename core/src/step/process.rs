@@ -1,0 +1,226 @@
+//! A process that runs the lines of a [`Script`]: the variables of Python's frame, and what each line does.
+
+use std::collections::BTreeMap;
+
+use super::forward::Forward;
+use super::hooks::{Direction, Hooks, InBackward, Walk};
+use super::script::{Line, Script};
+use super::{Batch, BatchPlan, Device, LOSS, Training};
+use crate::config::Config;
+use crate::eager::checkpoint::Region;
+use crate::eager::{Runtime, Tensor};
+use crate::error::Error;
+use crate::trace::{LabelId, ReasonId};
+
+/// COUNT: outputs of rounds that are not simulated, at most.
+const MOST_KEPT: u64 = 4096;
+
+/// The variables `loss` and `out`.
+type Results = (Option<Tensor>, Vec<Tensor>);
+
+/// A batch under way.
+#[derive(Debug, Default)]
+struct Slot {
+    batch: Batch,
+    results: Option<Results>,
+}
+
+/// A process at some line of its script.
+pub(super) struct Process<'a, 'f> {
+    rt: &'a Runtime,
+    config: &'a Config,
+    plan: BatchPlan<'a>,
+    forward: &'a Forward<'f>,
+    hooks: &'a dyn Hooks,
+    pub(super) held: Held,
+    loss_reason: Option<ReasonId>,
+    loss_label: LabelId,
+    optimizer_label: LabelId,
+    /// The round that runs, from 1; 0 before the first.
+    round: usize,
+    rounds: usize,
+}
+
+/// What the variables of the script hold.
+pub(super) struct Held {
+    pub(super) device: Device,
+    pub(super) training: Option<Training>,
+    fetched: Option<Batch>,
+    slots: BTreeMap<usize, Slot>,
+    /// Outputs of earlier rounds that are kept.
+    kept: Vec<Tensor>,
+}
+
+impl<'a, 'f> Process<'a, 'f> {
+    pub(super) fn new(
+        (rt, config): (&'a Runtime, &'a Config),
+        plan: BatchPlan<'a>,
+        forward: &'a Forward<'f>,
+        hooks: &'a dyn Hooks,
+        device: Device,
+    ) -> Self {
+        Self {
+            rt,
+            config,
+            plan,
+            forward,
+            hooks,
+            held: Held {
+                device,
+                training: None,
+                fetched: None,
+                slots: BTreeMap::new(),
+                kept: Vec::new(),
+            },
+            loss_reason: plan.loss.reason().map(|reason| rt.reason(&reason)),
+            loss_label: rt.label(LOSS),
+            optimizer_label: rt.label("optimizer"),
+            round: 0,
+            rounds: 0,
+        }
+    }
+
+    /// Runs the whole script; `after` follows each round, with its number from 1.
+    ///
+    /// # Errors
+    /// When a line cannot run with these settings, and those of `after`.
+    pub(super) fn run(
+        &mut self,
+        script: &Script,
+        mut after: impl FnMut(&Self, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.rounds = script.rounds;
+        self.lines(&script.setup)?;
+        for round in 1..=script.rounds {
+            self.round = round;
+            self.lines(&script.each)?;
+            after(self, round)?;
+        }
+        Ok(())
+    }
+
+    fn lines(&mut self, lines: &[Line]) -> Result<(), Error> {
+        lines.iter().try_for_each(|line| self.line(line))
+    }
+
+    fn line(&mut self, line: &Line) -> Result<(), Error> {
+        let Self { rt, config, hooks, .. } = *self;
+        match line {
+            Line::Enter(phase) => rt.enter_phase(self.round, *phase),
+            Line::Optimizer => {
+                self.held.training = Some(Training::begin(rt, config, &self.held.device, hooks)?);
+            }
+            Line::Fetch => self.held.fetched = Some(self.held.device.new_batch(rt, &self.plan)),
+            Line::Batch { slot } => {
+                if let Some(batch) = self.held.fetched.take() {
+                    self.slot(*slot).batch = batch;
+                }
+            }
+            Line::ZeroGrad => self.zero_grad(),
+            Line::Forward { of, slot, mode } => {
+                let before = self.slot(*slot).results.take();
+                let results = rt.in_mode(*mode, || self.compute(*of, before));
+                self.slot(*slot).results = Some(results);
+            }
+            Line::Backward { slot } => {
+                let results = self.slot(*slot).results.as_ref();
+                if let Some(loss) = results.and_then(|(loss, _)| loss.clone()) {
+                    self.backward(&loss);
+                }
+            }
+            Line::Keep { slot } => self.keep(*slot),
+            Line::Step => self.step(),
+            Line::Unbind { slot } => unbind(self.slot(*slot).results.take()),
+            Line::Untimed(lines) => return rt.without_launches(|| self.lines(lines)),
+        }
+        Ok(())
+    }
+
+    /// The slot of this number, which begins empty.
+    fn slot(&mut self, slot: usize) -> &mut Slot {
+        self.held.slots.entry(slot).or_default()
+    }
+
+    /// The forward and the loss; variables of the results before are assigned behind it.
+    fn compute(&self, of: usize, before: Option<Results>) -> Results {
+        let Self { rt, plan, .. } = *self;
+        let nothing = Batch::default();
+        let batch = self.held.slots.get(&of).map_or(&nothing, |slot| &slot.batch);
+        let results = rt.autocast(self.config.precision.autocast(), || {
+            let outputs =
+                self.forward.run(rt, (&self.held.device.values, &batch.inputs), self.hooks);
+            rt.enter_module(self.loss_label);
+            rt.enter_reason(self.loss_reason);
+            let loss = plan.loss.run(rt, &outputs, batch.target.as_ref());
+            unbind(before);
+            (loss, outputs)
+        });
+        rt.enter_reason(None);
+        results
+    }
+
+    fn backward(&mut self, loss: &Tensor) {
+        let Self { rt, hooks, forward, .. } = *self;
+        let scaler = self.held.training.as_mut().and_then(|training| training.scaler.as_mut());
+        let scaled = scaler.map(|scaler| scaler.scale(rt, loss));
+        let walk = Walk::begin(rt, hooks, forward.modules(), Direction::Backward);
+        // Checkpointed regions run again under the autocast that they first ran under.
+        let recompute = |region: &Region| {
+            rt.autocast(self.config.precision.autocast(), || {
+                forward.run_again(rt, &self.held.device.values, region, hooks);
+            });
+        };
+        let observer = InBackward { walk, recompute };
+        rt.backward(scaled.as_ref().unwrap_or(loss), &observer);
+        observer.walk.end();
+    }
+
+    /// Before PyTorch 2.0, zeros are written into gradients, which stay.
+    fn zero_grad(&self) {
+        if let Some(training) = &self.held.training
+            && self.config.pytorch.frees_gradients()
+        {
+            training.zero_grad(&self.held.device.parameters);
+        }
+    }
+
+    fn step(&mut self) {
+        let Self { rt, config, hooks, .. } = *self;
+        let Some(training) = &mut self.held.training else { return };
+        let parameters = &self.held.device.parameters;
+        rt.enter_module(self.optimizer_label);
+        rt.aside(|| hooks.before_optimizer(rt, parameters));
+        training.step(rt, config, parameters);
+        rt.aside(|| hooks.after_optimizer(rt, parameters));
+    }
+
+    /// Keeps the outputs, detached. Rounds that are not simulated are before the last.
+    fn keep(&mut self, slot: usize) {
+        let rt = self.rt;
+        let Some((_, outputs)) = self.held.slots.get(&slot).and_then(|slot| slot.results.as_ref())
+        else {
+            return;
+        };
+        let simulated = u64::try_from(self.rounds).unwrap_or(u64::MAX);
+        let is_before_last = self.round + 1 == self.rounds;
+        let all = self.config.keep_outputs.get();
+        let earlier = if is_before_last { all.saturating_sub(simulated) } else { 0 };
+        rt.enter_operator("aten::detach");
+        let others = (0..earlier.min(MOST_KEPT)).flat_map(|_| outputs.iter());
+        self.held.kept.extend(others.map(|output| rt.empty(output.dtype(), output.sizes())));
+        self.held.kept.extend(outputs.iter().map(Tensor::detach));
+    }
+
+    /// The end of the script, which frees nothing: the process ends.
+    pub(super) fn end(self) -> Held {
+        self.held
+    }
+}
+
+/// Variables are assigned again, or go with their function: the loss, then the outputs.
+fn unbind(results: Option<Results>) {
+    if let Some((loss, outputs)) = results {
+        drop(loss);
+        outputs.into_iter().for_each(drop);
+    }
+}
