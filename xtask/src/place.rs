@@ -41,19 +41,6 @@ pub(crate) fn cache() -> Result<PathBuf> {
     Ok(base.join("highwater"))
 }
 
-/// The version of a package in `Cargo.lock`, which has one only.
-///
-/// # Errors
-/// There is no such package.
-pub(crate) fn locked_version(package: &str) -> Result<String> {
-    let lock = fs::read_to_string(root().join("Cargo.lock")).during("reading Cargo.lock")?;
-    let name = format!("name = \"{package}\"\nversion = \"");
-    let version = lock.split_once(&name).and_then(|(_, rest)| rest.split('"').next());
-    version
-        .map(str::to_owned)
-        .ok_or_else(|| Failure::new(format!("Cargo.lock names no {package}: does the app use it?")))
-}
-
 /// The first of these programs on `PATH`.
 pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
