@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::{Failure, Result, While as _};
+use crate::process::{Failure, Result};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {

@@ -66,25 +66,25 @@ fn bind(folder: &Path, mark: &str, program: &Path) -> Result<()> {
             old.trim_end_matches(".wasm").replace("split_", "").replace("chunk_", "shared-");
         let new = format!("highwater-{part_name}-{mark}.wasm");
         fetching = fetching.replace(&format!("\"./{old}\""), &format!("\"./{new}\""));
-        fs::write(folder.join(new), compact(&fs::read(&part)?)?)?;
+        fs::write(folder.join(new), parsed(&fs::read(&part)?)?.emit_wasm())?;
         fs::remove_file(part)?;
     }
     fs::write(link, fetching)?;
     let mut bindgen = Bindgen::new();
-    bindgen.input_module(&name, without_unused(Module::from_file(&main)?)?).web(true)?;
+    bindgen.input_module(&name, without_unused(parsed(&fs::read(&main)?)?)?).web(true)?;
     fs::remove_file(main)?;
     // The parts take memory and table of the main program from its exports.
-    bindgen.keep_lld_exports(true).remove_name_section(true);
+    bindgen.keep_lld_exports(true);
     // The page names the file of WebAssembly itself, because its final name has a hash.
     bindgen.typescript(false).omit_default_module_path(true);
     Ok(bindgen.generate(folder)?)
 }
 
-/// A part without names, and with short numbers where the linker left space.
-fn compact(part: &[u8]) -> Result<Vec<u8>> {
+/// A program that is written without names, and with short numbers where the linker left space.
+fn parsed(wasm: &[u8]) -> Result<Module> {
     let mut config = ModuleConfig::new();
     config.generate_name_section(false).generate_producers_section(false);
-    Ok(config.parse(part)?.emit_wasm())
+    Ok(config.parse(wasm)?)
 }
 
 /// A program without the exports of [`UNUSED`] libraries, and without all that only they call.
