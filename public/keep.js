@@ -130,8 +130,16 @@ async function forgetFile(name) {
   else table?.delete(name);
 }
 
-/** Saves the answer in some form; what makes it is fetched now. */
-export const save = async (...what) => (await import("./export.js")).save(...what);
+/** Hands a text, bytes or the picture on a canvas to the user as a file; the ending replaces that of the name. */
+export async function save(content, name, ending) {
+  const isPicture = content instanceof HTMLCanvasElement;
+  const blob = isPicture ? await new Promise((resolve) => content.toBlob(resolve)) : new Blob([content]);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = `${name.replace(/\.\w+$/, "")}.${ending}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
 
 /** Keeps the page for times without a network. */
 export function keepOffline() {

@@ -12,10 +12,7 @@
 //! | [`components`] | everything visible |
 //!
 //! Events write the state, components read it. The same WebAssembly runs twice: on the page, and in the worker.
-//! Other programs are fetched when they are needed: `bin/highwater-reader` reads all files,
-//! `bin/highwater-recorded` reads memory snapshots, `bin/highwater-profiled` reads profiler traces,
-//! `bin/highwater-export` writes saved answers, `bin/highwater-compare` asks other estimators, and
-//! `bin/highwater-time` computes times.
+//! Parts of it are fetched when they are needed: [`worker::parts`], and [`page::saving`].
 
 mod model;
 
@@ -29,15 +26,6 @@ mod components;
 
 #[cfg(test)]
 mod asked;
-
-pub use model::explained::Explained;
-pub use model::export::{pickled, written};
-pub use model::protocol::{Ask, Fault, Found, Others, Read, Said};
-pub use model::times::{AskTime, Phrase, Row, Sheet, Times};
-pub use page::picture::{painted, palette};
-pub use worker::files::serve as serve_files;
-pub use worker::load::{Opening, opened};
-pub use worker::recorder::{Keeper, Recording};
 
 use leptos::mount::mount_to_body;
 

@@ -7,4 +7,5 @@ pub(crate) mod focus;
 pub(crate) mod link;
 pub(crate) mod picture;
 pub(crate) mod preferences;
+pub(crate) mod saving;
 pub(crate) mod teach;

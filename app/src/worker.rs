@@ -7,7 +7,8 @@
 pub(crate) mod estimator;
 pub(crate) mod files;
 pub(crate) mod load;
-pub(crate) mod recorder;
+pub(crate) mod parts;
+pub(crate) mod recording;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,20 +24,19 @@ use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
 use highwater_core::{Config, Error, Report, sorted};
 use highwater_draw::trend::TrendPoint;
-use js_sys::Uint8Array;
-use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use self::estimator::{Facts, LEVERS, Match, Model, Search, Searched, Simulation};
-use self::load::Opening;
+use self::load::{Found, Opening, Read};
+use self::parts::times::Clockwork;
+use self::recording::Recording;
 use crate::model::explained::Sought;
 use crate::model::protocol::{
-    self, Ask, Estimate, Fault, Finding, Found, FromWorker, OpenDim, Read, SearchOutcome, ToWorker,
-    Trend,
+    self, Estimate, Fault, Finding, FromWorker, OpenDim, Others, SearchOutcome, ToWorker, Trend,
 };
-use crate::model::times::AskTime;
+use crate::model::times::Times;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -55,8 +55,8 @@ thread_local! {
 #[derive(Default)]
 struct Desk {
     model: Option<Model>,
-    /// Whether a recorded run is open instead of a model.
-    is_recorded: bool,
+    /// The recorded run that is open instead of a model.
+    recording: Option<Box<dyn Recording>>,
     /// What it reserves under other settings of the allocator, as far as they were tried.
     what_ifs: Vec<WhatIf>,
     /// The newest run that was estimated, to look at its moments.
@@ -75,21 +75,21 @@ struct Desk {
     sought: Option<Sought>,
     /// Whether it was not found with the estimate's own batch.
     try_batches: bool,
-    /// What computes times.
+    /// How times are computed, and which are wanted.
     timer: Timer,
 }
 
-/// The program that computes times: which model it holds, and what is asked of it.
+/// How times are computed, and which are wanted.
 #[derive(Default)]
 struct Timer {
-    /// The open model, as it reached the worker.
-    input: JsValue,
-    /// Whether the program holds it.
-    is_held: bool,
+    /// What computes them, once it has arrived.
+    clockwork: Option<Clockwork>,
     /// Whether all tables are wanted.
     all: bool,
     /// Events of the newest run whose moments are wanted.
     events: Vec<usize>,
+    /// PICOSECONDS: of a sample of the newest run.
+    sample: Option<u64>,
 }
 
 /// What the page wants opened, apart from the input itself.
@@ -103,54 +103,21 @@ struct Request {
 
 #[wasm_bindgen]
 extern "C" {
-    /// `public/worker.js` has what reads files, which arrives behind the program. A
-    /// recorded run is answered with a packed [`Config`].
-    #[wasm_bindgen(js_name = readElsewhere, catch)]
-    async fn read_elsewhere_js(
-        input: &JsValue,
-        name: &str,
-        config: Vec<u8>,
-    ) -> Result<JsValue, JsValue>;
-
-    /// The names of all models, as those readers know them.
-    #[wasm_bindgen(js_name = namesElsewhere, catch)]
-    async fn names_elsewhere() -> Result<JsValue, JsValue>;
-
-    /// What other estimators say of a packed run, packed.
-    #[wasm_bindgen(js_name = othersElsewhere, catch)]
-    async fn others_elsewhere(run: Vec<u8>) -> Result<JsValue, JsValue>;
-
-    /// Has what computes times hold a model, as it reached the worker.
-    #[wasm_bindgen(js_name = holdElsewhere, catch)]
-    async fn hold_elsewhere(input: JsValue) -> Result<JsValue, JsValue>;
-
-    /// Has a packed [`AskTime`] answered about the model that is held.
-    #[wasm_bindgen(js_name = timeElsewhere, catch)]
-    fn time_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
-
-    /// Fetches those readers ahead.
-    #[wasm_bindgen(js_name = fetchReaders)]
-    fn fetch_readers();
-
-    /// What was read elsewhere last is a recorded run that is on the page from now on, or none is.
-    #[wasm_bindgen(js_name = keepElsewhere)]
-    fn keep_elsewhere(is_recorded: bool);
-
-    /// Has a packed [`Ask`] answered, about the recorded run that is on the page.
-    #[wasm_bindgen(js_name = askElsewhere, catch)]
-    fn ask_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
+    /// The kind of an input that is a recorded run: `recorded` for a memory snapshot, `profiled` for a profiler's
+    /// trace.
+    #[wasm_bindgen(js_name = recordedKind, catch)]
+    async fn recorded_kind(input: &JsValue) -> Result<JsValue, JsValue>;
 }
 
-/// Has an input read; also returns what was read, packed.
-async fn read_elsewhere(input: &JsValue, name: &str, config: &Config) -> (Read, JsValue) {
-    let config = postcard::to_stdvec(config).unwrap_or_default();
-    let read = read_elsewhere_js(input, name, config).await.ok();
-    let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok()).unwrap_or_default();
-    let read = postcard::from_bytes::<Read>(&bytes.to_vec()).unwrap_or_else(|_| {
-        let reason = "what reads files did not arrive, or stopped; is the page still reachable";
-        Err(Fault { reason: reason.to_owned(), place: None, setting: None })
-    });
-    (read, bytes.into())
+/// Has an input read by the part of the program that reads its kind.
+async fn read(input: JsValue, name: &str, config: &Config) -> Read {
+    let kind = recorded_kind(&input).await.ok().and_then(|kind| kind.as_string());
+    let (input, name) = (Opening::of(input), name.to_owned());
+    match kind.as_deref() {
+        Some("recorded") => parts::recorded::read(input, name, config.clone()).await,
+        Some(_) => parts::profiled::read(input, name, config.clone()).await,
+        None => parts::readers::read(input, name).await,
+    }
 }
 
 /// Devices still to be looked at for one request.
@@ -229,17 +196,16 @@ impl Desk {
                 let request = Request { generation, name, config, edited, text };
                 if let Some(graph) = input.graph() {
                     let model = Some(Opened::onnx(graph));
-                    self.take(request, Ok(Found { model, ..Found::default() }), attached);
+                    self.take(request, Ok(Found { model, ..Found::default() }));
                     return;
                 }
                 spawn_local(async move {
-                    let (found, packed) =
-                        read_elsewhere(&attached, &request.name, &request.config).await;
-                    DESK.with_borrow_mut(|desk| desk.take(request, found, packed));
+                    let read = read(attached, &request.name, &request.config).await;
+                    DESK.with_borrow_mut(|desk| desk.take(request, read));
                 });
             }
             ToWorker::Estimate { generation, config, reading } => {
-                if self.is_recorded {
+                if self.recording.is_some() {
                     self.answer_recorded(generation, &config, reading);
                     return;
                 }
@@ -257,8 +223,7 @@ impl Desk {
                 let seen = match &self.newest {
                     _ if self.sweep.generation != generation => None,
                     Some(newest) => Some(newest.snapshot(event)),
-                    None if self.is_recorded => ask(&Ask::Look(event)),
-                    None => None,
+                    None => self.recording.as_ref().map(|recording| recording.look(event)),
                 };
                 if let Some(snapshot) = seen {
                     post(&FromWorker::Seen { generation, snapshot });
@@ -290,7 +255,14 @@ impl Desk {
                     self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
                 }
             }
-            ToWorker::Others { generation } => self.ask_others(generation),
+            ToWorker::Others { generation } => spawn_local(async move {
+                let ask = parts::others::estimators().await.ok();
+                DESK.with_borrow(|desk| {
+                    let asked = ask.zip(desk.run(generation));
+                    let others = asked.map_or_else(Others::default, |(ask, run)| ask(&run));
+                    post(&FromWorker::Others { generation, others });
+                });
+            }),
             ToWorker::Times { generation, all } => self.ask_times(generation, all),
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
@@ -303,42 +275,31 @@ impl Desk {
                     }
                 }
             }
-            ToWorker::FetchReaders => fetch_readers(),
+            // Fetched again when it is needed, if that fails.
+            ToWorker::FetchReaders => spawn_local(async { drop(parts::readers::fetch().await) }),
             ToWorker::Names => spawn_local(async {
-                let names = names_elsewhere().await.ok().and_then(|names| names.as_string());
-                post(&FromWorker::Names { names: names.unwrap_or_default() });
+                let names = parts::readers::names().await.unwrap_or_default();
+                post(&FromWorker::Names { names });
             }),
             ToWorker::Close => {
-                keep_elsewhere(false);
                 *self = Self { sought: self.sought.take(), ..Self::default() };
             }
         }
     }
 
-    /// Asks other estimators about the newest run.
-    fn ask_others(&self, generation: u64) {
-        let run = self
-            .model
-            .as_ref()
-            .zip(self.newest.as_ref())
-            .filter(|_| self.sweep.generation == generation);
-        let Some((model, newest)) = run else { return };
-        let run = Run::of(model, newest).ok().and_then(|run| postcard::to_stdvec(&run).ok());
-        spawn_local(async move {
-            let said = others_elsewhere(run.unwrap_or_default()).await.ok();
-            let said = said.and_then(|said| said.dyn_into::<Uint8Array>().ok());
-            let packed = said.map(|said| said.to_vec()).unwrap_or_default();
-            post(&FromWorker::Others { generation, packed });
-        });
+    /// The run of a request, while it is the newest one.
+    fn run(&self, generation: u64) -> Option<Run<'_>> {
+        let newest = self.newest.as_ref().filter(|_| self.sweep.generation == generation);
+        Run::of(self.model.as_ref()?, newest?).ok()
     }
 
-    /// Puts the times of the newest run on the list, once the program that computes them holds the model.
+    /// Puts the times of the newest run on the list, once what computes them has arrived.
     fn ask_times(&mut self, generation: u64, all: bool) {
         self.timer.all = all;
         if self.sweep.generation != generation || self.model.is_none() {
             return;
         }
-        if self.timer.is_held {
+        if self.timer.clockwork.is_some() {
             let tasks = &mut self.sweep.tasks;
             let after =
                 tasks.iter().position(|task| !matches!(task, Task::Locate | Task::Verdict(_)));
@@ -346,32 +307,27 @@ impl Desk {
             self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
             return;
         }
-        let input = self.timer.input.clone();
         spawn_local(async move {
-            let held = hold_elsewhere(input.clone()).await;
+            let clockwork = parts::times::clockwork().await.ok();
             DESK.with_borrow_mut(|desk| {
-                if desk.timer.input != input {
-                    return;
-                }
-                desk.timer.is_held = held.is_ok_and(|held| held.is_truthy());
                 let (generation, all) = (desk.sweep.generation, desk.timer.all);
-                if desk.timer.is_held {
+                desk.timer.clockwork = clockwork;
+                if clockwork.is_some() {
                     desk.ask_times(generation, all);
                 } else {
-                    post(&FromWorker::Times { generation, packed: Vec::new() });
+                    post(&FromWorker::Times { generation, answer: None });
                 }
             });
         });
     }
 
     /// Answers a request to open something, of which this reached the worker.
-    fn take(&mut self, request: Request, read: Read, input: JsValue) {
+    fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
         let (model, message) = match read {
-            Ok(Found { recorded: Some(report), .. }) => {
-                keep_elsewhere(true);
-                (self.model, self.newest, self.is_recorded) = (None, None, true);
-                let estimate = Estimate { millis: 0.0, report: *report };
+            Ok(Found { recording: Some(recording), .. }) => {
+                let estimate = Estimate { millis: 0.0, report: recording.report() };
+                (self.model, self.newest, self.recording) = (None, None, Some(recording));
                 self.follow_recorded(generation, &estimate.report);
                 let (dims, text, spec) = (Vec::new(), None, None);
                 let fault = None;
@@ -390,7 +346,7 @@ impl Desk {
         if let Some(answer) = answer {
             post(&match answer {
                 Ok((dims, estimate, simulation, fault)) => {
-                    self.timer = Timer { input, ..Timer::default() };
+                    self.timer.sample = None;
                     self.follow(generation, &estimate.report, simulation);
                     let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
                     FromWorker::Opened { generation, dims, text, spec, estimate, fault }
@@ -451,8 +407,7 @@ impl Desk {
             }
         };
         self.model = Some(model);
-        self.is_recorded = false;
-        keep_elsewhere(false);
+        self.recording = None;
         self.largest.clear();
         self.stages = stages;
         (self.batch_line, self.largest_for) = (None, None);
@@ -507,20 +462,18 @@ impl Desk {
     /// Answers with the recorded run on the device of a configuration.
     fn answer_recorded(&mut self, generation: u64, config: &Config, reading: usize) {
         let begun = now();
-        let answer: Option<Result<Report, String>> =
-            ask(&Ask::Answer(Box::new(config.clone()), reading));
-        let stopped = || "what reads recorded runs stopped: open the file again".to_owned();
-        post(&match answer.unwrap_or_else(|| Err(stopped())) {
-            Ok(report) => {
-                self.follow_recorded(generation, &report);
-                let estimate = Estimate { report, millis: now() - begun };
-                FromWorker::Estimated { generation, estimate }
+        let Some(recording) = &mut self.recording else { return };
+        match recording.change(config, reading) {
+            Ok(()) => {
+                let estimate = Estimate { report: recording.report(), millis: now() - begun };
+                self.follow_recorded(generation, &estimate.report);
+                post(&FromWorker::Estimated { generation, estimate });
             }
-            Err(reason) => {
-                let fault = Fault { reason, place: None, setting: None };
-                FromWorker::Failed { generation, fault }
+            Err(error) => {
+                let fault = Fault { reason: error.to_string(), place: None, setting: None };
+                post(&FromWorker::Failed { generation, fault });
             }
-        });
+        }
     }
 
     /// Begins to work off what follows from a recorded run.
@@ -537,17 +490,19 @@ impl Desk {
     }
 
     fn perform_recorded(&mut self, task: Task) {
+        let Some(recording) = &self.recording else { return };
         let Sweep { generation, config, .. } = &self.sweep;
         let generation = *generation;
         match task {
-            Task::Verdict(id) => {
-                if let Some(verdict) = ask(&Ask::Judge(Box::new(config.clone()), id)) {
+            Task::Verdict(device) => {
+                let config = Config { device, ..config.clone() };
+                if let Ok(verdict) = recording.judge(&config) {
                     post(&FromWorker::Verdict { generation, verdict });
                 }
             }
             Task::WhatIf(number) => {
                 let outcomes = &mut self.what_ifs;
-                match ask(&Ask::WhatIf(config.alloc_conf.clone(), number)) {
+                match recording.what_if(&config.alloc_conf, number) {
                     Some(outcome) => {
                         outcomes.push(outcome);
                         self.sweep.tasks.push_front(Task::WhatIf(number + 1));
@@ -578,7 +533,7 @@ impl Desk {
     }
 
     fn perform(&mut self, task: Task) {
-        if self.is_recorded {
+        if self.recording.is_some() {
             self.perform_recorded(task);
             return;
         }
@@ -618,14 +573,21 @@ impl Desk {
                 post(&FromWorker::Pulled { generation, lever: index, pulled });
             }
             Task::Times => {
-                let Timer { all, events, .. } = &self.timer;
-                let ask = AskTime::Step(Box::new(config.clone()), events.clone(), *all);
-                post(&FromWorker::Times { generation, packed: time(&ask).unwrap_or_default() });
+                let Timer { clockwork: Some(clockwork), all, events, sample } = &mut self.timer
+                else {
+                    return;
+                };
+                let answer = (clockwork.step)(model, config, events, *all);
+                *sample = answer.as_ref().ok().map(Times::sample);
+                let answer = Some(answer.map_err(|error| error.to_string()));
+                post(&FromWorker::Times { generation, answer });
             }
             Task::LeverTime(lever, config) => {
-                let answer = self.timer.is_held.then(|| time(&AskTime::Change(config))).flatten();
-                let percent = answer.and_then(|answer| postcard::from_bytes(&answer).ok());
-                if let Some(Some(percent)) = percent {
+                let Timer { clockwork, sample, .. } = &self.timer;
+                let timed = clockwork.as_ref().zip(*sample);
+                let percent = timed
+                    .and_then(|(clockwork, sample)| (clockwork.change)(model, &config, sample));
+                if let Some(percent) = percent {
                     post(&FromWorker::LeverTime { generation, lever, percent });
                 }
             }
@@ -725,17 +687,6 @@ impl Desk {
         post(&FromWorker::Trend { generation: *generation, trend: trend.clone() });
         self.sweep.trend_shown = now();
     }
-}
-
-/// Asks for times.
-fn time(ask: &AskTime) -> Option<Vec<u8>> {
-    time_elsewhere(postcard::to_stdvec(ask).ok()?).ok()
-}
-
-/// Asks something about the recorded run.
-fn ask<T: DeserializeOwned>(ask: &Ask) -> Option<T> {
-    let answer = ask_elsewhere(postcard::to_stdvec(ask).ok()?).ok()?;
-    postcard::from_bytes(&answer).ok()
 }
 
 fn slice() {

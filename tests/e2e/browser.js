@@ -120,9 +120,10 @@ export async function openPage({ context, address }, path = '') {
   });
   page.on('pageerror', (error) => errors.push(String(error)));
   // Of the context, so that the worker's requests are seen as well.
-  // The readers of models come by themselves, once the first answer is there or the page is idle; cuDNN's choices
-  // for other cards when they are judged; the families of models for the first configuration or print.
-  const itself = ['highwater-reader', 'choices-', 'families-'].map((begins) => address + begins);
+  // The readers of models, with what other parts share, come by themselves, once the first answer is there or the page
+  // is idle; cuDNN's choices for other cards when they are judged; the families of models for the first configuration
+  // or print.
+  const itself = ['highwater-reader', 'highwater-shared', 'choices-', 'families-'].map((begins) => address + begins);
   const isAsked = (url) => !itself.some((begins) => url.startsWith(begins));
   context.on('request', (request) => isAsked(request.url()) && requests.push(request.url()));
   await page.addInitScript(watchLongTasks);

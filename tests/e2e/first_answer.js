@@ -1,5 +1,5 @@
 // Times the first answer on an empty browser, a 4 Mbit/s line of 100 ms, and a processor that is four times slower:
-// `npm run first-answer` in this folder. The budget is 4 s.
+// `npm run first-answer` in this folder. The budget is 4.5 s.
 //
 // DevTools slow down the page's own thread only, so that the worker's milliseconds, which the page shows, are
 // counted four times. The line is the server's, because the worker's requests share it. Times depend on what
@@ -16,7 +16,7 @@ const ADDRESSES = {
   'a link to ViT-B/16': '#example=vit_b_16.onnx',
   'a link to DistilGPT-2': '#example=distilgpt2.onnx',
 };
-const BUDGET_MS = 4000;
+const BUDGET_MS = 4500;
 
 /** Milliseconds from the first request to the field and to the headline of the first answer. */
 async function firstAnswer(fragment) {

@@ -79,7 +79,8 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
     assert.equal(await page.locator(gone).filter({ visible: true }).count(), 0, gone);
   }
   const fetched = requests.map((address) => address.split('/').at(-1));
-  assert.deepEqual(fetched, ['highwater-recorded.js', 'highwater-recorded_bg.wasm'], 'what reads it, and nothing else');
+  assert.equal(fetched.length, 1, fetched.join());
+  assert.match(fetched[0], /^highwater-recorded-\w+\.wasm$/, 'what reads it, and nothing else');
   assert.ok((await longestTask(page)).share < 0.2, 'the page stays alive');
 
   await show(page, 'timeline');

@@ -7,15 +7,12 @@ use std::time::Instant;
 
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of, run};
-use crate::programs::Flavour;
+use crate::program::Flavour;
 use crate::progress;
 use crate::{page, toolchain, tools, weight};
 
 /// A part of the checks: its name and what it does.
 type Part = (&'static str, fn() -> Result<()>);
-
-/// The versions of Trunk that `Trunk.toml` is for; 0.22 needs a newer compiler than this project.
-const TRUNK: &str = "0.21.";
 
 /// The versions of cargo-deny that `deny.toml` is for.
 const DENY: &str = "0.20.";
@@ -31,7 +28,6 @@ const BROWSER: &[Part] = &[
     ("tests, browser", test_browser),
     ("the page as people get it, built and weighed", build_page),
     ("tests, as people get it", test_as_served),
-    ("the page, built by Trunk", build_by_trunk),
     ("lints, WebAssembly", lint_wasm),
 ];
 
@@ -136,22 +132,6 @@ fn build_quickly() -> Result<()> {
 fn build_page() -> Result<()> {
     page::build(Flavour::Small, &place::dist())?;
     weight::weigh()
-}
-
-/// Those who have Trunk can work on the page with it: `trunk serve`. Nothing installs it.
-fn build_by_trunk() -> Result<()> {
-    let bindgen = place::locked_version("wasm-bindgen")?;
-    if !tools::has("trunk", TRUNK) || !tools::has("wasm-bindgen", &bindgen) {
-        progress::say(format_args!(
-            "left out: no trunk {TRUNK}* with wasm-bindgen {bindgen} on PATH"
-        ));
-        return Ok(());
-    }
-    let mut trunk = command("trunk");
-    trunk.args(["build", "--release", "--offline", "--locked", "--dist", "target/trunk"]);
-    // Trunk reads NO_COLOR as a flag of its own and stops at its usual value, 1.
-    trunk.env_remove("NO_COLOR");
-    run(toolchain::ensure()?.apply(&mut trunk))
 }
 
 /// Clippy can only read a library that its own compiler built; where the compiler for the browser

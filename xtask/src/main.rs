@@ -10,8 +10,7 @@
 //! | [`tools`] | a browser, Node |
 //! | [`pack`] | cuDNN's choices in columns of bytes |
 //! | [`manifest`] | the list of the page's parts in `index.html` |
-//! | [`programs`] | the page's programs, compiled |
-//! | [`shrink`] | makes a program and its script smaller |
+//! | [`program`] | the page's program, compiled and split |
 //! | [`site`] | the page's files, put together |
 //! | [`offline`] | the list of files for visits without a network |
 //! | [`page`] | the static page in `dist/` |
@@ -39,11 +38,9 @@ mod tools;
 #[path = "../../core/build/pack.rs"]
 mod pack;
 
-mod likeness;
 mod manifest;
-mod programs;
-mod shrink;
 
+mod program;
 mod site;
 
 mod offline;
@@ -71,7 +68,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::process::{Result, While as _, command, run};
-use crate::programs::Flavour;
+use crate::program::Flavour;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Sets up, serves, tests and checks Highwater")]

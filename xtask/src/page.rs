@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::manifest::{self, Asset};
 use crate::process::{Failure, Result, While as _, command, run};
-use crate::programs::{self, Flavour};
+use crate::program::{self, Flavour};
 use crate::progress;
 use crate::site::{self, Files};
 use crate::{offline, pack, place, toolchain};
@@ -23,20 +23,16 @@ pub(crate) fn build(flavour: Flavour, folder: &Path) -> Result<()> {
     progress::step(15..20, "fetching the dependencies of Cargo.lock");
     run(command("cargo").args(["fetch", "--quiet", "--locked"]))?;
     let root = place::root();
-    let read =
-        |name: &str| fs::read_to_string(root.join(name)).during(format_args!("reading {name}"));
-    let (page, config) = (read("index.html")?, read("Trunk.toml")?);
+    let page = fs::read_to_string(root.join("index.html")).during("reading index.html")?;
     let links = manifest::links(&page)?;
-    let wanted: Vec<_> = links
-        .iter()
-        .filter_map(|link| match &link.asset {
-            Asset::Program(program) => Some(program),
-            _ => None,
-        })
-        .collect();
-    let programs = programs::build(&toolchain, &wanted, flavour)?;
+    let program = links.iter().find_map(|link| match &link.asset {
+        Asset::Program(program) => Some(program),
+        _ => None,
+    });
+    let program = program.ok_or_else(|| Failure::new("index.html lists no program"))?;
+    let loadable = program::build(&toolchain, program, flavour)?;
     progress::step(99..100, "putting the page together");
-    let mut files = site::assemble(&root, (&page, &config), &links, &programs, flavour)?;
+    let mut files = site::assemble(&root, &page, &links, loadable, flavour)?;
     add_fetched(&root, &mut files)?;
     // A page that changes all the time is not kept: reloading must show what was built.
     offline::prepare(&mut files, flavour == Flavour::Small)?;
@@ -49,10 +45,10 @@ pub(crate) fn build(flavour: Flavour, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Adds what the programs fetch when they need it: cuDNN's choices, and texts.
+/// Adds what the program fetches when it needs it: cuDNN's choices, and texts.
 fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
     let core = root.join("core/src");
-    let packing = |error| Failure::new(format!("packing what programs fetch: {error}"));
+    let packing = |error| Failure::new(format!("packing what the program fetches: {error}"));
     let parts = pack::parts(&core.join("aten/conv/workspace/choices")).map_err(packing)?;
     files.extend(parts.into_iter().map(|part| (part.file, part.bytes)));
     for (stem, source) in pack::FETCHED {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::{Failure, Result, While as _};
+use crate::process::{Failure, Result};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -49,19 +49,6 @@ pub(crate) fn cache() -> Result<PathBuf> {
         _ => return Err(Failure::new("no place for tools: set HOME or XDG_CACHE_HOME")),
     };
     Ok(base.join("highwater"))
-}
-
-/// The version of a package in `Cargo.lock`, which has one only.
-///
-/// # Errors
-/// There is no such package.
-pub(crate) fn locked_version(package: &str) -> Result<String> {
-    let lock = fs::read_to_string(root().join("Cargo.lock")).during("reading Cargo.lock")?;
-    let name = format!("name = \"{package}\"\nversion = \"");
-    let version = lock.split_once(&name).and_then(|(_, rest)| rest.split('"').next());
-    version
-        .map(str::to_owned)
-        .ok_or_else(|| Failure::new(format!("Cargo.lock names no {package}: does the app use it?")))
 }
 
 /// The first of these programs on `PATH`.

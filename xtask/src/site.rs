@@ -5,32 +5,30 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::manifest::{Asset, Link, setting};
+use crate::manifest::{Asset, Link};
 use crate::pack::fingerprint;
-use crate::process::{Failure, Result, While as _};
-use crate::programs::{Flavour, Loadable};
-use crate::{place, shrink};
+use crate::place;
+use crate::process::{Result, While as _};
+use crate::program::{Flavour, Loadable};
 
 /// Files by their path below the page's root.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// Puts the page's files together.
 ///
-/// `root` is the folder of `page`, which is `index.html`, and of `config`, which is `Trunk.toml`; its
-/// `links` were read before, and its programs compiled.
+/// `root` is the folder of `page`, which is `index.html`; its `links` were read before, and its program compiled.
 ///
 /// # Errors
-/// A file cannot be read, or a program cannot be made small.
+/// A file cannot be read.
 pub(crate) fn assemble(
     root: &Path,
-    (page, config): (&str, &str),
+    page: &str,
     links: &[Link],
-    programs: &BTreeMap<String, Loadable>,
+    program: Loadable,
     flavour: Flavour,
 ) -> Result<Files> {
     let is_small = flavour == Flavour::Small;
-    let base = setting(config, "public_url")?;
-    let mut files = Files::new();
+    let Loadable { name: program, mark, mut files } = program;
     let (mut styles, mut first_style) = (String::new(), None);
     let mut replacements = Vec::new();
     for Link { span, asset } in links {
@@ -38,7 +36,7 @@ pub(crate) fn assemble(
         match asset {
             Asset::Style(file) => {
                 let style = text(&read(root, file)?, file)?;
-                styles.push_str(&if is_small { shrink::trimmed(&style) } else { style + "\n" });
+                styles.push_str(&if is_small { trimmed(&style) } else { style + "\n" });
                 first_style.get_or_insert(replacements.len());
             }
             Asset::Icon(file, kind) => {
@@ -46,7 +44,7 @@ pub(crate) fn assemble(
                 let name = hashed(file, &icon);
                 let kind =
                     kind.as_ref().map(|kind| format!(" type=\"{kind}\"")).unwrap_or_default();
-                replacement = format!("<link rel=\"icon\" href=\"{base}{name}\"{kind} />");
+                replacement = format!("<link rel=\"icon\" href=\"./{name}\"{kind} />");
                 files.insert(name, icon);
             }
             Asset::File(file, folder) => {
@@ -54,52 +52,53 @@ pub(crate) fn assemble(
                 files.insert(format!("{folder}{}", file_name(file)), bytes);
             }
             Asset::Folder(folder, name) => copy(&root.join(folder), name, &mut files)?,
-            Asset::Program(program) => {
-                let name = &program.binary;
-                let built = programs.get(name);
-                let built = built.ok_or_else(|| Failure::new(format!("{name} was not built")))?;
-                let small = if is_small { Some(shrink::program(name, built)?) } else { None };
-                let Loadable { wasm, script } = small.as_ref().unwrap_or(built);
-                let name = if program.is_main {
-                    let mark = fingerprint(&[wasm, script.as_bytes()].concat());
-                    let name = format!("{name}-{mark:08x}");
-                    replacement = loader(config, base, &name)?;
-                    name
-                } else {
-                    name.clone()
-                };
-                files.insert(format!("{name}_bg.wasm"), wasm.clone());
-                files.insert(format!("{name}.js"), script.clone().into_bytes());
-            }
+            Asset::Program(_) => replacement = loader(&program, &mark),
         }
         replacements.push((span.clone(), replacement));
     }
     let name = hashed("highwater.css", styles.as_bytes());
     let first = first_style.and_then(|first: usize| replacements.get_mut(first));
     if let Some((_, replacement)) = first {
-        *replacement = format!("<link rel=\"stylesheet\" href=\"{base}{name}\" />");
+        *replacement = format!("<link rel=\"stylesheet\" href=\"./{name}\" />");
         files.insert(name, styles.into_bytes());
     }
     if is_small {
         let is_script = |name: &str| Path::new(name).extension().is_some_and(|it| it == "js");
         for (name, bytes) in files.iter_mut().filter(|(name, _)| is_script(name)) {
-            *bytes = shrink::trimmed(&text(bytes, name)?).into_bytes();
+            *bytes = trimmed(&text(bytes, name)?).into_bytes();
         }
     }
     files.insert("index.html".to_owned(), replaced(page, &replacements).into_bytes());
     Ok(files)
 }
 
-/// What starts the page's program, as `Trunk.toml` words it.
-fn loader(config: &str, base: &str, name: &str) -> Result<String> {
-    let fill = |pattern: &str| {
-        let wasm = format!("{name}_bg.wasm");
-        let script = format!("{name}.js");
-        pattern.replace("{base}", base).replace("{js}", &script).replace("{wasm}", &wasm)
-    };
-    let preload = setting(config, "pattern_preload")?;
-    let script = setting(config, "pattern_script")?;
-    Ok(format!("{}\n    {}", fill(preload), fill(script)))
+/// What starts the page's program. A script in the page itself would need a hash in the content security policy: the
+/// loader is a file, and reads from its own element what to load.
+fn loader(name: &str, mark: &str) -> String {
+    [
+        format!("<link rel=\"modulepreload\" href=\"./{name}.js\" />"),
+        format!("<link rel=\"modulepreload\" href=\"./highwater-parts-{mark}.js\" />"),
+        format!("<link rel=\"preload\" href=\"./{name}_bg.wasm\" as=\"fetch\" type=\"application/wasm\" crossorigin />"),
+        format!(
+            "<script type=\"module\" src=\"./boot.js\" data-main=\"./{name}.js\" data-wasm=\"./{name}_bg.wasm\"></script>"
+        ),
+    ]
+    .join("\n    ")
+}
+
+/// A script or a style without its indentation, and without the lines that are comments.
+fn trimmed(text: &str) -> String {
+    let mut is_comment = false;
+    let mut kept = String::new();
+    for line in text.lines().map(str::trim) {
+        is_comment |= line.starts_with("/*");
+        if !is_comment && !line.is_empty() && !line.starts_with("//") {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+        is_comment &= !line.ends_with("*/");
+    }
+    kept
 }
 
 /// A text with replacements in place of spans, which are sorted. A line that loses all it has goes.
@@ -153,7 +152,7 @@ fn copy(folder: &Path, name: &str, files: &mut Files) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hashed, loader, replaced};
+    use super::{hashed, replaced, trimmed};
 
     #[test]
     fn lines_that_ask_for_nothing_go() {
@@ -176,11 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn the_loader_is_worded_by_trunk() {
-        let config = "pattern_script = '<s src=\"{base}boot.js\" data-wasm=\"{base}{wasm}\">'\n\
-                      pattern_preload = '<l href=\"{base}{js}\">'\n";
-        let expected =
-            "<l href=\"./p-1.js\">\n    <s src=\"./boot.js\" data-wasm=\"./p-1_bg.wasm\">";
-        assert_eq!(loader(config, "./", "p-1").expect("both patterns"), expected);
+    fn a_script_loses_what_only_people_read() {
+        let script = "/**\n * @returns\n */\nexport function f() {\n    // why\n    return 1;\n}\n";
+        assert_eq!(trimmed(script), "export function f() {\nreturn 1;\n}\n");
     }
 }

@@ -11,7 +11,6 @@ use crate::process::{Result, While as _};
 const SOURCES: &[&str] = &[
     "Cargo.lock",
     "Cargo.toml",
-    "Trunk.toml",
     "app",
     "core/Cargo.toml",
     "core/build",

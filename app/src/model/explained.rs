@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A message or the output of `nvidia-smi`, as the page shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Explained {
+pub(crate) struct Explained {
     /// What happened.
     pub(crate) title: Sentence,
     /// Its figures; may be empty.

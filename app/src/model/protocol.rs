@@ -7,7 +7,6 @@
 use highwater_core::device::Class;
 use highwater_core::estimate::{Candidate, LargestBatch, Located, Match};
 use highwater_core::estimators::Means;
-use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot};
@@ -18,55 +17,35 @@ use js_sys::{Array, ArrayBuffer, Uint8Array};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::{JsCast as _, JsValue};
+use wasm_split_helpers::SplitLoaderError;
 
 use crate::model::explained::{Explained, Sought};
-
-/// What the readers of all formats make of an input: `bin/highwater-reader` to the worker.
-pub type Read = Result<Found, Fault>;
-
-/// What is in an input; at least one of these.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Found {
-    /// A model.
-    pub model: Option<Opened>,
-    /// A message that memory ran out, or `nvidia-smi`.
-    pub message: Option<Explained>,
-    /// A run that was recorded.
-    pub recorded: Option<Box<Report>>,
-}
-
-/// What the worker asks of `bin/highwater-recorded` or `bin/highwater-profiled` about the run that it
-/// read last.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Ask {
-    /// The answer with a configuration, of one of the readings: a [`Report`], or why there is none.
-    Answer(Box<Config>, usize),
-    /// A moment of that answer, by its event: a [`Snapshot`].
-    Look(usize),
-    /// How it would end with a configuration on a device: a [`DeviceVerdict`].
-    Judge(Box<Config>, String),
-    /// What it reserves under one of the settings that are tried, those that somebody asks for among
-    /// them, by its number: a [`WhatIf`].
-    WhatIf(String, usize),
-}
+use crate::model::times::Times;
 
 /// Why an input or its settings were refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// Why, as a sentence without its full stop.
-    pub reason: String,
+    pub(crate) reason: String,
     /// Line and column, counted from 1.
-    pub place: Option<(usize, usize)>,
+    pub(crate) place: Option<(usize, usize)>,
     /// The setting that is to blame, where it is one.
-    pub setting: Option<String>,
+    pub(crate) setting: Option<String>,
 }
 
 impl Fault {
     /// The text of an error.
-    pub fn of(error: &Error) -> Self {
+    pub(crate) fn of(error: &Error) -> Self {
         let place = error.place().map(|place| (place.line, place.column));
         let setting = error.setting().map(str::to_owned);
         Self { reason: error.to_string(), place, setting }
+    }
+}
+
+impl From<SplitLoaderError> for Fault {
+    fn from(_error: SplitLoaderError) -> Self {
+        let reason = "what reads files did not arrive; is the page still reachable";
+        Self { reason: reason.to_owned(), place: None, setting: None }
     }
 }
 
@@ -273,15 +252,15 @@ pub(crate) enum FromWorker {
     Others {
         /// Number of the request whose run it is.
         generation: u64,
-        /// [`Others`], packed; empty where they cannot be asked.
-        packed: Vec<u8>,
+        /// Without rows where they cannot be asked.
+        others: Others,
     },
     /// How long a step takes.
     Times {
         /// Number of the request whose run it is.
         generation: u64,
-        /// A `Result<Times, String>`, packed; empty where the program that computes it did not arrive.
-        packed: Vec<u8>,
+        /// Why there are none, otherwise; `None` where what computes them did not arrive.
+        answer: Option<Result<Times, String>>,
     },
     /// How much longer a sample takes with a lever.
     LeverTime {
@@ -340,34 +319,34 @@ pub(crate) struct Trend {
 
 /// What other estimators say of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Others {
+pub(crate) struct Others {
     /// One for each estimator, ours first.
-    pub rows: Vec<Said>,
+    pub(crate) rows: Vec<Said>,
     /// SIZE: what we say is allocated, to compare figures for tensors with.
-    pub allocated: Bytes,
+    pub(crate) allocated: Bytes,
     /// What was measured of the same training: the process's memory, the card, and the source.
-    pub measured: Vec<(Bytes, String, String)>,
+    pub(crate) measured: Vec<(Bytes, String, String)>,
 }
 
 /// What one estimator says. Its texts have no full stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub(crate) struct Said {
     /// Its stable name.
-    pub id: String,
+    pub(crate) id: String,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Who published it, where and when.
-    pub source: String,
+    pub(crate) source: String,
     /// What it must be given.
-    pub needs: String,
+    pub(crate) needs: String,
     /// What its figure is to be compared with.
-    pub means: Means,
+    pub(crate) means: Means,
     /// What it counts.
-    pub counts: String,
+    pub(crate) counts: String,
     /// What it leaves out.
-    pub leaves_out: String,
+    pub(crate) leaves_out: String,
     /// Its estimate, or why it has none.
-    pub answer: Result<highwater_core::estimators::Estimate, String>,
+    pub(crate) answer: Result<highwater_core::estimators::Estimate, String>,
 }
 
 /// How a search ended.

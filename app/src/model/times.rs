@@ -1,78 +1,71 @@
-//! What the page asks about times, and the answers of `bin/highwater-time`.
-//!
-//! The answer is sentences and tables ready to be shown, so that the page carries nothing of how they come about.
+//! How long a step takes: sentences and tables ready to be shown, and time as the axis of a timeline.
 
-use highwater_core::Config;
 use highwater_core::report::{Report, Timeline};
 use serde::{Deserialize, Serialize};
 
-/// A question about the model that the program holds.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum AskTime {
-    /// How long its step takes with a configuration: `Result<Times, String>`. The events are those whose moments are
-    /// wanted; the flag asks for all GPUs and all tables.
-    Step(Box<Config>, Vec<usize>, bool),
-    /// How much longer a sample takes with another configuration than with that of the newest step, in per cent:
-    /// `Option<i64>`.
-    Change(Box<Config>),
-}
-
 /// A text of the page, with its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Phrase(pub String, pub Vec<(String, String)>);
+pub(crate) struct Phrase(pub(crate) String, pub(crate) Vec<(String, String)>);
 
 impl Phrase {
     /// A text without parts.
-    pub fn plain(text: &str) -> Self {
+    pub(crate) fn plain(text: &str) -> Self {
         Self(text.to_owned(), Vec::new())
     }
 }
 
 /// How long a step takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Times {
+pub(crate) struct Times {
     /// In one sentence.
-    pub lead: Phrase,
+    pub(crate) lead: Phrase,
     /// PICOSECONDS: of a step.
-    pub step: u64,
+    pub(crate) step: u64,
     /// COUNT: samples of a step.
-    pub samples: u64,
+    pub(crate) samples: u64,
     /// Figures, each with its name.
-    pub facts: Vec<(Phrase, String)>,
+    pub(crate) facts: Vec<(Phrase, String)>,
     /// Where the time goes, and on which GPU how much of it.
-    pub sheets: Vec<Sheet>,
+    pub(crate) sheets: Vec<Sheet>,
     /// What there is to know about them.
-    pub notes: Vec<Phrase>,
+    pub(crate) notes: Vec<Phrase>,
     /// PICOSECONDS: when each event that was asked for happens; none where that is not known.
-    pub moments: Vec<u64>,
+    pub(crate) moments: Vec<u64>,
     /// What most of the time before each was spent on: 1 arithmetic, 2 memory, 3 the host, 0 nothing.
-    pub bounds: Vec<u8>,
+    pub(crate) bounds: Vec<u8>,
+}
+
+impl Times {
+    /// PICOSECONDS: of a sample.
+    pub(crate) fn sample(&self) -> u64 {
+        self.step / self.samples.max(1)
+    }
 }
 
 /// A table with a bar in each row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sheet {
+pub(crate) struct Sheet {
     /// Its title.
-    pub title: Phrase,
+    pub(crate) title: Phrase,
     /// The heads of its columns; the first is over the names.
-    pub heads: Vec<Phrase>,
+    pub(crate) heads: Vec<Phrase>,
     /// Its rows.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// A row of such a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// What it is about.
-    pub name: Phrase,
+    pub(crate) name: Phrase,
     /// The GPU that it is about, where it is one: its id.
-    pub gpu: String,
+    pub(crate) gpu: String,
     /// PER MILLE: the length of its bar.
-    pub bar: u64,
+    pub(crate) bar: u64,
     /// Whether it is the one that was chosen.
-    pub chosen: bool,
+    pub(crate) chosen: bool,
     /// Its cells.
-    pub cells: Vec<Phrase>,
+    pub(crate) cells: Vec<Phrase>,
 }
 
 /// Time as the axis of a timeline: events lie where they happen.

@@ -431,12 +431,12 @@ impl Engine {
                     self.state.trend.set(trend);
                 }
             }
-            FromWorker::Others { generation, packed } => {
+            FromWorker::Others { generation, others } => {
                 if self.answered() == Some(generation) {
-                    self.others.set(Some(postcard::from_bytes(&packed).unwrap_or_default()));
+                    self.others.set(Some(others));
                 }
             }
-            FromWorker::Times { generation, packed } => self.timed(generation, &packed),
+            FromWorker::Times { generation, answer } => self.timed(generation, answer),
             FromWorker::LeverTime { generation, lever, percent } => {
                 self.lever_timed(generation, lever, percent);
             }
@@ -530,11 +530,9 @@ impl Engine {
         });
     }
 
-    fn timed(&self, generation: u64, packed: &[u8]) {
+    fn timed(&self, generation: u64, answer: Option<Result<Times, String>>) {
         if self.answered() == Some(generation) {
-            let answer: Result<Times, String> =
-                postcard::from_bytes(packed).unwrap_or_else(|_| Err(words::notice::no_times()));
-            let answer = answer.map(Arc::new);
+            let answer = answer.unwrap_or_else(|| Err(words::notice::no_times())).map(Arc::new);
             self.times.set(Some(Timed { generation, answer }));
         }
     }

@@ -11,20 +11,20 @@ use highwater_core::Report;
 use highwater_core::export::{self, DeviceAnswer};
 use highwater_draw::scene::{Part, View};
 use highwater_draw::stack::Stack;
-use js_sys::{Array, JSON, Object, Reflect};
+use js_sys::{Array, JSON, Object, Reflect, Uint8Array};
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
-use web_sys::File;
+use web_sys::{File, HtmlCanvasElement};
 
 use crate::model::examples::{EXAMPLES, Example};
-use crate::model::export::SNAPSHOT;
+use crate::model::export::{FORMS, PICTURE, SNAPSHOT};
 use crate::model::input::Input;
 use crate::model::state::{Shared, State};
 use crate::model::visit::{CARRIED, Recent, Waiting};
 use crate::words::keep;
 
-use super::files;
+use super::{files, saving};
 
 /// COUNT: letters of an address that the page keeps to itself.
 const KEPT: usize = 32_000;
@@ -77,7 +77,7 @@ extern "C" {
     async fn copy(text: &str) -> Result<JsValue, JsValue>;
 
     #[wasm_bindgen(js_namespace = highwater, catch)]
-    async fn save(form: &str, packed: Vec<u8>, name: &str) -> Result<JsValue, JsValue>;
+    async fn save(content: JsValue, name: &str, ending: &str) -> Result<JsValue, JsValue>;
 
     /// Keeps the page for times without a network, which fetches all of it.
     #[wasm_bindgen(js_namespace = highwater, js_name = keepOffline)]
@@ -240,19 +240,39 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
     let words = state
         .kept
         .with_untracked(|kept| keep::around_the_picture(title, view, &answer, kept.as_ref()));
-    let packed = postcard::to_stdvec(&(&answer, words));
-    hand_over(state, form, packed.unwrap_or_default(), name);
+    hand_over(state, form, name, async move {
+        if form != PICTURE {
+            return saving::written(form, answer, words).await.ok().map(JsValue::from);
+        }
+        let document = web_sys::window()?.document()?;
+        let canvas: HtmlCanvasElement = document.create_element("canvas").ok()?.unchecked_into();
+        let is_painted = saving::painted(canvas.clone(), answer, words).await.ok()?;
+        is_painted.then(|| canvas.into())
+    });
 }
 
 /// Saves the run as a memory snapshot.
 pub(crate) fn save_run(state: State, packed: Vec<u8>) {
     let name = input(state).map_or_else(String::new, |(name, _)| name);
-    hand_over(state, SNAPSHOT, packed, name);
+    hand_over(state, SNAPSHOT, name, async move {
+        let pickled = saving::pickled(packed).await.ok()?;
+        Some(Uint8Array::from(&*pickled).into())
+    });
 }
 
-fn hand_over(state: State, form: &'static str, packed: Vec<u8>, name: String) {
+fn hand_over(
+    state: State,
+    form: &'static str,
+    name: String,
+    content: impl Future<Output = Option<JsValue>> + 'static,
+) {
     spawn_local(async move {
-        if save(form, packed, &name).await.is_err() {
+        let ending = FORMS.iter().find(|known| known.id == form).map_or("", |form| form.ending);
+        let is_saved = match content.await {
+            Some(content) => save(content, &name, ending).await.is_ok(),
+            None => false,
+        };
+        if !is_saved {
             state.notice.set(Some(keep::unsaved()));
         }
     });

@@ -12,7 +12,7 @@ use crate::model::explained::{Explained, Held, Sought};
 
 impl Explained {
     /// Explains what was found in a text; nothing where there was nothing.
-    pub fn of(observed: &Observed) -> Option<Self> {
+    pub(crate) fn of(observed: &Observed) -> Option<Self> {
         if observed.is_empty() {
             return None;
         }

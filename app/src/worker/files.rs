@@ -1,4 +1,4 @@
-//! Files that are not part of a program, and that a run may need.
+//! Files that are not part of the program, and that a run may need.
 
 use wasm_bindgen::prelude::*;
 
@@ -10,7 +10,7 @@ extern "C" {
 }
 
 /// Lets `highwater_core` have them.
-pub fn serve() {
+pub(crate) fn serve() {
     #[cfg(target_arch = "wasm32")]
     highwater_core::apart::set_loader(|name| file_of(name).map(|bytes| bytes.to_vec()));
 }

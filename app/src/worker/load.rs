@@ -8,9 +8,10 @@ use js_sys::{ArrayBuffer, Date, Uint8Array};
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync};
 
-use super::files;
+use super::recording::Recording;
 use crate::model::distances;
-use crate::model::protocol::Read;
+use crate::model::explained::Explained;
+use crate::model::protocol::Fault;
 
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
@@ -22,9 +23,30 @@ pub(crate) const GRAPH: &[u8] = b"highwater graph\n";
 /// SIZE: of texts that the page shows in its editor.
 const TEXT_MAX: usize = 256 << 10;
 
+/// What the readers make of an input.
+pub(crate) type Read = Result<Found, Fault>;
+
+/// What is in an input; at least one of these.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// A model.
+    pub(crate) model: Option<Opened>,
+    /// A message that memory ran out, or `nvidia-smi`.
+    pub(crate) message: Option<Explained>,
+    /// A run that was recorded.
+    pub(crate) recording: Option<Box<dyn Recording>>,
+}
+
+impl Found {
+    /// A recorded run.
+    pub(crate) fn recording(recording: impl Recording + 'static) -> Self {
+        Self { recording: Some(Box::new(recording)), ..Self::default() }
+    }
+}
+
 /// What the page sent to be opened.
 #[derive(Debug)]
-pub enum Opening {
+pub(crate) enum Opening {
     /// A file of the user's, in a worker.
     File(FileSource),
     /// All of it.
@@ -33,8 +55,7 @@ pub enum Opening {
 
 impl Opening {
     /// From what travelled with a message.
-    pub fn of(input: JsValue) -> Self {
-        files::serve();
+    pub(crate) fn of(input: JsValue) -> Self {
         match input.dyn_into::<File>() {
             Ok(file) => Self::File(FileSource::new(file)),
             Err(bytes) => {
@@ -44,7 +65,7 @@ impl Opening {
     }
 
     /// Lets a reader at it.
-    pub fn read_by<T>(&mut self, reader: impl FnOnce(&mut dyn Source) -> T) -> T {
+    pub(crate) fn read_by<T>(&mut self, reader: impl FnOnce(&mut dyn Source) -> T) -> T {
         match self {
             Self::File(file) => reader(file),
             Self::Bytes(bytes) => reader(&mut bytes.as_slice()),
@@ -80,17 +101,9 @@ fn graph(bytes: &[u8]) -> Option<Graph> {
     postcard::from_bytes(bytes.strip_prefix(GRAPH)?).ok().map(distances::restored)
 }
 
-/// A model as it reached the worker: an example, or a packed [`Read`].
-pub fn opened(bytes: &[u8]) -> Option<Opened> {
-    if let Some(graph) = graph(bytes) {
-        return Some(Opened::onnx(graph));
-    }
-    postcard::from_bytes::<Read>(bytes).ok()?.ok()?.model
-}
-
 /// A browser `File` as a [`Source`], inside a worker: the only place where reading is synchronous.
 #[derive(Debug)]
-pub struct FileSource {
+pub(crate) struct FileSource {
     file: File,
     length: u64,
     block: Vec<u8>,

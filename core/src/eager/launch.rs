@@ -8,7 +8,6 @@
 //! many bytes.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::recorder::Recorder;
 use super::{Runtime, Tensor};
@@ -406,7 +405,7 @@ impl Recorder {
 
     /// Notes the kernel that a new tensor of an operator is assumed to come from.
     pub(super) fn assume_launch(&mut self, storage: StorageId, dtype: DType, size: Bytes) {
-        if records() && self.launches.is_some() {
+        if self.launches.is_some() {
             let kernel = Kernel::Elementwise { read: size, written: size };
             let launch = self.launched(kernel, dtype, Some(storage));
             self.launches.iter_mut().for_each(|list| list.push(launch.clone()));
@@ -430,44 +429,25 @@ impl Recorder {
     }
 }
 
-/// Whether this program ever records launches. A linker that sees that nothing sets it leaves out what would record
-/// them, so a program that shows no times does not carry that.
-static EVER: AtomicBool = AtomicBool::new(false);
-
-/// [`EVER`].
-fn records() -> bool {
-    EVER.load(Ordering::Relaxed)
-}
-
 impl Runtime {
     /// Records launches from this iteration on.
     pub fn record_launches(&self, iteration: usize) {
-        EVER.store(true, Ordering::Relaxed);
         self.recorder.borrow_mut().launching_from = Some(iteration);
     }
 
     /// Launches since [`Runtime::record_launches`], which end here.
     pub fn take_launches(&self) -> Vec<Launch> {
-        if records() {
-            return self.recorder.borrow_mut().launches.take().unwrap_or_default();
-        }
-        Vec::new()
+        self.recorder.borrow_mut().launches.take().unwrap_or_default()
     }
 
     /// Whether kernels that would run here are recorded.
     pub fn is_launching(&self) -> bool {
-        if !records() {
-            return false;
-        }
         let recorder = self.recorder.borrow();
         recorder.launches.is_some() && !recorder.is_muted()
     }
 
     /// Runs `body`, whose launches do not count: the caller states them.
     pub fn without_launches<T>(&self, body: impl FnOnce() -> T) -> T {
-        if !records() {
-            return body();
-        }
         let before = self.recorder.borrow_mut().launches.take();
         let result = body();
         self.recorder.borrow_mut().launches = before;

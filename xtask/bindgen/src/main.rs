@@ -1,18 +1,19 @@
-//! Writes the JavaScript of compiled WebAssembly programs: `highwater-bindgen FOLDER PROGRAM.wasm …`
+//! Splits a compiled WebAssembly program, and writes its JavaScript: `highwater-bindgen FOLDER MARK PROGRAM.wasm`
 //!
-//! It does what the `wasm-bindgen` command does with `--target web`. It is a program of its own, so that
-//! `xtask` starts without it, and it is compiled while the page is.
+//! The program is split at its functions marked `#[wasm_split]`. Then this does what the `wasm-bindgen` command does
+//! with `--target web`. It is a program of its own, so that `xtask` starts without it, and it is compiled while the
+//! page is.
 #![expect(clippy::print_stderr, reason = "a command reports errors on its terminal")]
 
 use std::env;
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::thread;
 
-use walrus::{Module, RawCustomSection};
+use walrus::{Module, ModuleConfig, RawCustomSection};
 use wasm_bindgen_cli_support::Bindgen;
+use wasm_split_cli_support::Options;
 
 /// Libraries of whose exports the page's script calls none. Leptos brings them for calls to a server.
 const UNUSED: [&str; 1] = ["wasm-streams"];
@@ -22,43 +23,68 @@ const DESCRIPTIONS: &str = "__wasm_bindgen_unstable";
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {
-    let mut arguments = env::args_os().skip(1).map(PathBuf::from);
-    let Some(folder) = arguments.next() else {
-        eprintln!("usage: highwater-bindgen FOLDER PROGRAM.wasm …");
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [folder, mark, program] = arguments.as_slice() else {
+        eprintln!("usage: highwater-bindgen FOLDER MARK PROGRAM.wasm");
         return ExitCode::FAILURE;
     };
-    let programs: Vec<_> = arguments.collect();
-    let is_written = |program: &PathBuf| match bind(&folder, program) {
-        Ok(()) => true,
+    match bind(Path::new(folder), mark, Path::new(program)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("wasm-bindgen: {}: {error}", program.display());
-            false
+            eprintln!("wasm-bindgen: {program}: {error}");
+            ExitCode::FAILURE
         }
-    };
-    let all_written = thread::scope(|scope| {
-        let threads: Vec<_> =
-            programs.iter().map(|program| scope.spawn(|| is_written(program))).collect();
-        threads.into_iter().map(thread::ScopedJoinHandle::join).all(|ended| ended.unwrap_or(false))
-    });
-    if all_written { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }
 
-/// Writes `NAME.js` and `NAME_bg.wasm` for a program, unless they are newer than it.
+/// Writes a program into an empty folder.
+///
+/// `PROGRAM-MARK.js` and `PROGRAM-MARK_bg.wasm` are the main program. `highwater-parts-MARK.js` fetches its parts:
+/// `highwater-PART-MARK.wasm` for each name of a `#[wasm_split]`, and `highwater-shared-NUMBER-MARK.wasm` for what
+/// several of those need. All names have the mark, because parts fit no other main program.
 ///
 /// # Errors
-/// The program is missing or not made by the same version of wasm-bindgen; or the folder is not writable.
-fn bind(folder: &Path, program: &Path) -> Result<()> {
+/// The program is missing, has no relocations, or is not made by the same version of wasm-bindgen; or the folder is
+/// not writable.
+fn bind(folder: &Path, mark: &str, program: &Path) -> Result<()> {
     let name = program.file_stem().and_then(|name| name.to_str()).ok_or("a file without a name")?;
-    let bound = folder.join(format!("{name}_bg.wasm"));
-    let compiled_at = fs::metadata(program)?.modified()?;
-    if fs::metadata(&bound).and_then(|it| it.modified()).is_ok_and(|at| at > compiled_at) {
-        return Ok(());
+    let name = format!("{name}-{mark}");
+    let compiled = fs::read(program)?;
+    let main = folder.join("main.wasm");
+    let (script, link) = (format!("./{name}.js"), format!("./highwater-parts-{mark}.js"));
+    let mut options = Options::new(&compiled);
+    options.output_dir = folder;
+    options.main_out_path = &main;
+    options.main_module = &script;
+    options.link_name = &link;
+    let split = wasm_split_cli_support::transform(options).map_err(|error| format!("{error:#}"))?;
+    let link = folder.join(link);
+    let mut fetching = fs::read_to_string(&link)?;
+    for part in split.split_modules {
+        let old = part.file_name().and_then(|old| old.to_str()).ok_or("a part without a name")?;
+        let part_name =
+            old.trim_end_matches(".wasm").replace("split_", "").replace("chunk_", "shared-");
+        let new = format!("highwater-{part_name}-{mark}.wasm");
+        fetching = fetching.replace(&format!("\"./{old}\""), &format!("\"./{new}\""));
+        fs::write(folder.join(new), parsed(&fs::read(&part)?)?.emit_wasm())?;
+        fs::remove_file(part)?;
     }
+    fs::write(link, fetching)?;
     let mut bindgen = Bindgen::new();
-    bindgen.input_module(name, without_unused(Module::from_file(program)?)?).web(true)?;
+    bindgen.input_module(&name, without_unused(parsed(&fs::read(&main)?)?)?).web(true)?;
+    fs::remove_file(main)?;
+    // The parts take memory and table of the main program from its exports.
+    bindgen.keep_lld_exports(true);
     // The page names the file of WebAssembly itself, because its final name has a hash.
     bindgen.typescript(false).omit_default_module_path(true);
     Ok(bindgen.generate(folder)?)
+}
+
+/// A program that is written without names, and with short numbers where the linker left space.
+fn parsed(wasm: &[u8]) -> Result<Module> {
+    let mut config = ModuleConfig::new();
+    config.generate_name_section(false).generate_producers_section(false);
+    Ok(config.parse(wasm)?)
 }
 
 /// A program without the exports of [`UNUSED`] libraries, and without all that only they call.

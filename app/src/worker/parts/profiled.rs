@@ -1,14 +1,29 @@
-//! Reads traces of `PyTorch`'s profiler from a CPU, and answers questions about the newest one. It is a program of
-//! its own, because most visits never drop a trace.
+//! Reads traces of `PyTorch`'s profiler from a CPU, and answers questions about one.
 
-use highwater_app::Recording;
 use highwater_core::profiled::{self, History, Profile, Traced};
 use highwater_core::recorded::Calls;
 use highwater_core::report::{DeviceVerdict, Snapshot};
-use highwater_core::{Config, Error, Report, Source};
-use wasm_bindgen::prelude::*;
+use highwater_core::{Config, Error, Report};
+use wasm_split_helpers::wasm_split;
 
-highwater_app::keep!(File);
+use crate::model::protocol::Fault;
+use crate::worker::load::{Found, Opening};
+use crate::worker::recording::Recording;
+
+/// Reads a trace.
+///
+/// # Errors
+/// It is none, or what reads traces did not arrive.
+#[wasm_split(profiled, fallible)]
+pub(crate) fn read(mut input: Opening, name: String, config: Config) -> Result<Found, Fault> {
+    let file = input.read_by(|source| {
+        let profile = profiled::open(source)?;
+        let traced = Traced::of(&History::of(&profile)?, &config, 0)?;
+        let calls = traced.calls();
+        Ok(File { name, profile, traced, calls })
+    });
+    Ok(Found::recording(file.map_err(|error: Error| Fault::of(&error))?))
+}
 
 /// A trace, and what it comes to on one device.
 struct File {
@@ -19,13 +34,6 @@ struct File {
 }
 
 impl Recording for File {
-    fn read(source: &mut dyn Source, name: &str, config: &Config) -> Result<Self, Error> {
-        let profile = profiled::open(source)?;
-        let traced = Traced::of(&History::of(&profile)?, config, 0)?;
-        let calls = traced.calls();
-        Ok(Self { name: name.to_owned(), profile, traced, calls })
-    }
-
     fn report(&self) -> Report {
         self.traced.report(&self.name)
     }

@@ -1,26 +1,29 @@
-//! Asks other estimators about a run. It is a program of its own, because most visits never ask them.
+//! Asks other estimators about a run.
 
-use highwater_app::{Others, Said};
 use highwater_core::device;
 use highwater_core::estimators::{ALL, Estimator, Evidence, Measured, Run};
-use wasm_bindgen::prelude::*;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
-fn main() {}
+use crate::model::protocol::{Others, Said};
 
-/// What all say of a packed [`Run`], as packed [`Others`].
-#[wasm_bindgen]
-pub fn compare(packed: &[u8]) -> Vec<u8> {
-    highwater_app::serve_files();
-    let Ok(run) = postcard::from_bytes::<Run<'_>>(packed) else { return Vec::new() };
-    let evidence = Evidence::of(&run);
+/// What asks all of them.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(compare, fallible)]
+pub(crate) fn estimators() -> Result<fn(&Run<'_>) -> Others, SplitLoaderError> {
+    Ok(ask)
+}
+
+fn ask(run: &Run<'_>) -> Others {
+    let evidence = Evidence::of(run);
     let rows = ALL.iter().map(|estimator| said(*estimator, &evidence)).collect();
     let measured = Measured::of(&evidence);
     let measured = measured.into_iter().map(|run| {
         let name = device::find(run.device).map_or(run.device, |device| device.name);
         (run.process, name.to_owned(), run.source.to_owned())
     });
-    let others = Others { rows, allocated: run.allocated(), measured: measured.collect() };
-    postcard::to_stdvec(&others).unwrap_or_default()
+    Others { rows, allocated: run.allocated(), measured: measured.collect() }
 }
 
 fn said(estimator: &dyn Estimator, evidence: &Evidence<'_>) -> Said {

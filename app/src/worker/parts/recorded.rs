@@ -1,13 +1,29 @@
-//! Reads memory snapshots that `PyTorch` recorded, and answers questions about the newest one. It is a program of
-//! its own, because most visits never drop a snapshot.
+//! Reads memory snapshots that `PyTorch` recorded, and answers questions about one.
 
-use highwater_app::Recording;
 use highwater_core::recorded::{self, Calls, Recorded};
 use highwater_core::report::{By, DeviceVerdict, Reading, Snapshot};
-use highwater_core::{Config, Error, Report, Source};
-use wasm_bindgen::prelude::*;
+use highwater_core::{Config, Error, Report};
+use wasm_split_helpers::wasm_split;
 
-highwater_app::keep!(File);
+use crate::model::protocol::Fault;
+use crate::worker::load::{Found, Opening};
+use crate::worker::recording::Recording;
+
+/// Reads a snapshot.
+///
+/// # Errors
+/// It is none, or what reads snapshots did not arrive.
+#[wasm_split(recorded, fallible)]
+pub(crate) fn read(mut input: Opening, name: String, config: Config) -> Result<Found, Fault> {
+    let file = input.read_by(|source| {
+        let snapshot = recorded::open(source)?;
+        // Of one there is nothing to choose, and its history is not made twice.
+        let several = snapshot.devices() > 1;
+        let readings = if several { recorded::readings(&snapshot) } else { Vec::new() };
+        File::of(Recorded::owning(snapshot, None)?, readings, &name, &config)
+    });
+    Ok(Found::recording(file.map_err(|error| Fault::of(&error))?))
+}
 
 /// A snapshot, and the history of one of its GPUs.
 struct File {
@@ -45,14 +61,6 @@ impl File {
 }
 
 impl Recording for File {
-    fn read(source: &mut dyn Source, name: &str, config: &Config) -> Result<Self, Error> {
-        let snapshot = recorded::open(source)?;
-        // Of one there is nothing to choose, and its history is not made twice.
-        let several = snapshot.devices() > 1;
-        let readings = if several { recorded::readings(&snapshot) } else { Vec::new() };
-        Self::of(Recorded::owning(snapshot, None)?, readings, name, config)
-    }
-
     fn report(&self) -> Report {
         self.report.clone()
     }

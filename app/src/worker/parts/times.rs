@@ -1,9 +1,7 @@
-//! How long the steps of a model take. It is a program of its own, because no answer about memory waits for it.
+//! How long the steps of a model take.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
 
-use highwater_app::{AskTime, Phrase, Row, Sheet, Times};
 use highwater_core::bytes::{Bytes, grouped};
 use highwater_core::device;
 use highwater_core::eager::launch::Class;
@@ -11,53 +9,33 @@ use highwater_core::estimate::Timings;
 use highwater_core::time::{Bound, Part, Picoseconds, Timing};
 use highwater_core::trace::Phase;
 use highwater_core::{Config, Error, Model, sorted};
-use js_sys::Uint8Array;
-use serde::Serialize;
-use wasm_bindgen::prelude::*;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
+
+use crate::model::times::{Phrase, Row, Sheet, Times};
 
 /// COUNT: modules and operators that are listed.
 const LONGEST: usize = 12;
 
-thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+/// What computes times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clockwork {
+    /// How long the step of a configuration takes. The events are those whose moments are wanted; the flag asks for
+    /// all GPUs and all tables.
+    ///
+    /// # Errors
+    /// The model cannot be estimated so, or its GPU has no published rates.
+    pub(crate) step: fn(&Model, &Config, events: &[usize], all: bool) -> Result<Times, Error>,
+    /// PERCENT: how much longer a sample takes with a configuration than so many picoseconds.
+    pub(crate) change: fn(&Model, &Config, sample: u64) -> Option<i64>,
 }
 
-/// The model whose times are asked for, and PICOSECONDS of a sample in the newest answer.
-struct Held {
-    model: Model,
-    sample: u64,
-}
-
-fn main() {}
-
-/// Holds a model, as it was opened: an example, or a packed `Read`. Returns whether it could.
-#[wasm_bindgen]
-pub fn hold(input: &JsValue) -> bool {
-    highwater_app::serve_files();
-    let opened = highwater_app::opened(&Uint8Array::new(input).to_vec());
-    let held = opened.map(|opened| Held { model: Model::new("", opened), sample: 0 });
-    let is_held = held.is_some();
-    HELD.set(held);
-    is_held
-}
-
-/// Answers a packed [`AskTime`]; with nothing, where no model is held.
-#[wasm_bindgen]
-pub fn answer(ask: &[u8]) -> Vec<u8> {
-    HELD.with_borrow_mut(|held| {
-        let asked = held.as_mut().zip(postcard::from_bytes(ask).ok());
-        let Some((held, ask)) = asked else { return Vec::new() };
-        match ask {
-            AskTime::Step(config, events, all) => {
-                packed(&held.step(&config, &events, all).map_err(|error| error.to_string()))
-            }
-            AskTime::Change(config) => packed(&held.change(&config)),
-        }
-    })
-}
-
-fn packed<T: Serialize>(answer: &T) -> Vec<u8> {
-    postcard::to_stdvec(answer).unwrap_or_default()
+/// What computes times.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(time, fallible)]
+pub(crate) fn clockwork() -> Result<Clockwork, SplitLoaderError> {
+    Ok(Clockwork { step, change })
 }
 
 /// A text of the page with its parts put in.
@@ -66,39 +44,30 @@ fn phrase(english: &str, parts: &[(&str, &str)]) -> Phrase {
     Phrase(english.to_owned(), parts.iter().map(owned).collect())
 }
 
-/// PICOSECONDS: of a sample.
-fn each(timing: &Timing) -> u64 {
-    let Picoseconds(step) = timing.time.step();
-    step / if timing.samples > 0 { timing.samples } else { 1 }
+fn step(model: &Model, config: &Config, events: &[usize], all: bool) -> Result<Times, Error> {
+    let mut timings = Timings::new(model, config);
+    let own = timings.on(device::find(&config.device)?)?;
+    let clock = timings.clock(events)?.unwrap_or_default();
+    let sheets = if all { sheets(&own, &mut timings)? } else { Vec::new() };
+    Ok(Times {
+        lead: lead(&own),
+        step: own.time.step().0,
+        samples: own.samples,
+        facts: facts(&own),
+        sheets,
+        notes: notes(&own),
+        moments: clock.moments.iter().map(|moment| moment.0).collect(),
+        bounds: clock.bounds.iter().map(|bound| bound.map_or(0, number)).collect(),
+    })
 }
 
-impl Held {
-    fn step(&mut self, config: &Config, events: &[usize], all: bool) -> Result<Times, Error> {
-        let mut timings = Timings::new(&self.model, config);
-        let own = timings.on(device::find(&config.device)?)?;
-        self.sample = each(&own);
-        let clock = timings.clock(events)?.unwrap_or_default();
-        let sheets = if all { sheets(&own, &mut timings)? } else { Vec::new() };
-        Ok(Times {
-            lead: lead(&own),
-            step: own.time.step().0,
-            samples: own.samples,
-            facts: facts(&own),
-            sheets,
-            notes: notes(&own),
-            moments: clock.moments.iter().map(|moment| moment.0).collect(),
-            bounds: clock.bounds.iter().map(|bound| bound.map_or(0, number)).collect(),
-        })
-    }
-
-    /// PERCENT: how much longer a sample takes.
-    fn change(&self, config: &Config) -> Option<i64> {
-        let device = device::find(&config.device).ok()?;
-        let timing = Timings::new(&self.model, config).on(device).ok()?;
-        let (then, now) = (i128::from(each(&timing)), i128::from(self.sample));
-        let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);
-        i64::try_from(percent).ok()
-    }
+fn change(model: &Model, config: &Config, sample: u64) -> Option<i64> {
+    let device = device::find(&config.device).ok()?;
+    let timing = Timings::new(model, config).on(device).ok()?;
+    let Picoseconds(step) = timing.time.step();
+    let (then, now) = (i128::from(step / timing.samples.max(1)), i128::from(sample));
+    let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);
+    i64::try_from(percent).ok()
 }
 
 /// As in [`Times::bounds`].

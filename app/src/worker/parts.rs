@@ -1,0 +1,10 @@
+//! Parts of the program that the worker fetches when they are needed: what only they use is not in the main program.
+//!
+//! Each begins at a function marked `#[wasm_split]`. Parts share memory and code with the main program, so they take
+//! and return ordinary values.
+
+pub(crate) mod others;
+pub(crate) mod profiled;
+pub(crate) mod readers;
+pub(crate) mod recorded;
+pub(crate) mod times;

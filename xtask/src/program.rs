@@ -1,0 +1,115 @@
+//! The program of the page: compiled for the browser, split, with the scripts that load it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::thread;
+
+use crate::manifest::Program;
+use crate::pack::fingerprint;
+use crate::process::{Failure, Result, While as _, command, run};
+use crate::progress;
+use crate::site::Files;
+use crate::toolchain::{TARGET, WasmToolchain};
+use crate::{cargo, place};
+
+/// The package that splits the program and writes its scripts.
+const BINDGEN: &str = "highwater-bindgen";
+
+/// COUNT: what cargo compiles of this project: `core`, `draw`, `app` and its binary.
+const OWN: u32 = 4;
+
+/// How the program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// Small: what people get.
+    Small,
+    /// Quick to build: for work on the page.
+    Quick,
+}
+
+/// A program that a browser can load.
+pub(crate) struct Loadable {
+    /// Its name and a fingerprint: `NAME-MARK.js` starts `NAME-MARK_bg.wasm`, and imports `highwater-parts-MARK.js`.
+    pub(crate) name: String,
+    /// The fingerprint.
+    pub(crate) mark: String,
+    /// All its files.
+    pub(crate) files: Files,
+}
+
+/// Compiles the program.
+///
+/// # Errors
+/// It does not compile, or the tool that writes its scripts does not.
+pub(crate) fn build(
+    toolchain: &WasmToolchain,
+    program: &Program,
+    flavour: Flavour,
+) -> Result<Loadable> {
+    progress::step(20..93, "compiling the page");
+    // The compilers of both may differ, so their targets are apart, and both builds run at once.
+    let tool = thread::spawn(|| {
+        run(command("cargo").args(["build", "--quiet", "--locked", "--package", BINDGEN]))
+    });
+    let profile = match flavour {
+        Flavour::Small => &program.small,
+        Flavour::Quick => &program.quick,
+    };
+    let mut cargo = command("cargo");
+    cargo.args(["build", "--locked", "--target", TARGET, "--profile", profile]);
+    cargo.args(["--manifest-path", &program.manifest, "--bin", &program.binary]);
+    let compiled = cargo::build(toolchain.apply(&mut cargo), OWN);
+    if !tool.is_finished() {
+        progress::step(93..95, "compiling wasm-bindgen, which writes the scripts");
+    }
+    let tool = tool.join().map_err(|_panic| Failure::new("the build of wasm-bindgen panicked"))?;
+    compiled.and(tool)?;
+    progress::step(95..99, "splitting the program");
+    split(program, profile)
+}
+
+/// Splits the compiled program, and reads what a browser gets of it.
+fn split(program: &Program, profile: &str) -> Result<Loadable> {
+    let wasm = place::wasm_target();
+    // Cargo has this one name for its folder that is not the profile's.
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let compiled = wasm.join(TARGET).join(folder).join(format!("{}.wasm", program.binary));
+    let bytes = fs::read(&compiled).during(format_args!("reading {}", compiled.display()))?;
+    let mark = format!("{:08x}", fingerprint(&bytes));
+    let folder = wasm.join("wasm-bindgen").join(profile);
+    let doing = format!("clearing {}", folder.display());
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).during(&doing)?,
+        _ => {}
+    }
+    fs::create_dir_all(&folder).during(&doing)?;
+    let mut tool = command("cargo");
+    tool.args(["run", "--quiet", "--locked", "--package", BINDGEN, "--"]);
+    run(tool.arg(&folder).arg(&mark).arg(compiled))?;
+    let mut files = Files::new();
+    for file in place::files(&folder).during(format_args!("listing {}", folder.display()))? {
+        let bytes = fs::read(&file).during(format_args!("reading {}", file.display()))?;
+        let name = file.file_name().unwrap_or_default();
+        files.insert(name.to_string_lossy().into_owned(), bytes);
+    }
+    Ok(Loadable { name: format!("{}-{mark}", program.binary), mark, files })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::place;
+
+    #[test]
+    fn scripts_are_written_by_the_version_that_the_page_uses() {
+        let lock = fs::read_to_string(place::root().join("Cargo.lock")).expect("Cargo.lock");
+        let version = |package| {
+            let (_, rest) = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?;
+            rest.split('"').next()
+        };
+        let page = version("wasm-bindgen");
+        assert!(page.is_some());
+        assert_eq!(page, version("wasm-bindgen-cli-support"));
+    }
+}
