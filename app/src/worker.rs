@@ -316,14 +316,16 @@ impl Desk {
     }
 
     /// Asks other estimators about the newest run.
-    fn ask_others(&self, generation: u64) {
+    fn ask_others(&mut self, generation: u64) {
         let run = self
             .model
             .as_ref()
             .zip(self.newest.as_ref())
             .filter(|_| self.sweep.generation == generation);
         let Some((model, newest)) = run else { return };
-        let run = Run::of(model, newest).ok().and_then(|run| postcard::to_stdvec(&run).ok());
+        let run = Run::of(model, newest, &mut self.stages)
+            .ok()
+            .and_then(|run| postcard::to_stdvec(&run).ok());
         spawn_local(async move {
             let said = others_elsewhere(run.unwrap_or_default()).await.ok();
             let said = said.and_then(|said| said.dyn_into::<Uint8Array>().ok());

@@ -130,6 +130,28 @@ impl Config {
         }
     }
 
+    /// What decides over the operators that run, besides the dimensions.
+    pub(crate) fn of_program(&self) -> Self {
+        Self {
+            precision: self.precision,
+            lora: self.lora.clone(),
+            lora_rank: self.lora_rank,
+            lora_dropout: self.lora_dropout,
+            lora_model_type: self.lora_model_type,
+            dora: self.dora,
+            modules_to_save: self.modules_to_save.clone(),
+            input_require_grads: self.input_require_grads,
+            quantize: self.quantize,
+            double_quantize: self.double_quantize,
+            compute_type: self.compute_type,
+            attention: self.attention,
+            dropout: self.dropout,
+            in_place: self.in_place,
+            recover: self.recover,
+            ..Self::default()
+        }
+    }
+
     /// The type in which layers with 4-bit weights compute.
     pub(crate) fn computes_in(&self) -> DType {
         match self.compute_type {

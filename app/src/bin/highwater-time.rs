@@ -7,7 +7,7 @@ use highwater_app::{AskTime, Phrase, Row, Sheet, Times};
 use highwater_core::bytes::{Bytes, grouped};
 use highwater_core::device;
 use highwater_core::eager::launch::Class;
-use highwater_core::estimate::Timings;
+use highwater_core::estimate::{Stages, Timings};
 use highwater_core::time::{Bound, Part, Picoseconds, Timing};
 use highwater_core::trace::Phase;
 use highwater_core::{Config, Error, Model, sorted};
@@ -25,6 +25,7 @@ thread_local! {
 /// The model whose times are asked for, and PICOSECONDS of a sample in the newest answer.
 struct Held {
     model: Model,
+    stages: Stages,
     sample: u64,
 }
 
@@ -35,7 +36,11 @@ fn main() {}
 pub fn hold(input: &JsValue) -> bool {
     highwater_app::serve_files();
     let opened = highwater_app::opened(&Uint8Array::new(input).to_vec());
-    let held = opened.map(|opened| Held { model: Model::new("", opened), sample: 0 });
+    let held = opened.map(|opened| Held {
+        model: Model::new("", opened),
+        stages: Stages::default(),
+        sample: 0,
+    });
     let is_held = held.is_some();
     HELD.set(held);
     is_held
@@ -74,7 +79,7 @@ fn each(timing: &Timing) -> u64 {
 
 impl Held {
     fn step(&mut self, config: &Config, events: &[usize], all: bool) -> Result<Times, Error> {
-        let mut timings = Timings::new(&self.model, config);
+        let mut timings = Timings::new(&self.model, config, &mut self.stages);
         let own = timings.on(device::find(&config.device)?)?;
         self.sample = each(&own);
         let clock = timings.clock(events)?.unwrap_or_default();
@@ -92,9 +97,9 @@ impl Held {
     }
 
     /// PERCENT: how much longer a sample takes.
-    fn change(&self, config: &Config) -> Option<i64> {
+    fn change(&mut self, config: &Config) -> Option<i64> {
         let device = device::find(&config.device).ok()?;
-        let timing = Timings::new(&self.model, config).on(device).ok()?;
+        let timing = Timings::new(&self.model, config, &mut self.stages).on(device).ok()?;
         let (then, now) = (i128::from(each(&timing)), i128::from(self.sample));
         let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);
         i64::try_from(percent).ok()

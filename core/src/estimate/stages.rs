@@ -3,6 +3,7 @@
 //! | stage | depends on |
 //! |---|---|
 //! | [`Shaped`]: the nodes that run, and their types | dimensions, and settings that change the graph itself |
+//! | [`Recovered`]: the operators that PyTorch runs | shapes, and settings of recovery, types and adapters |
 //! | [`Run`]: events | settings of the training, and how kernels are chosen |
 //! | [`Variant`]: sizes of scratch | the hardware |
 //! | [`Replay`]: peaks | settings of the allocator |
@@ -14,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{Model, Run, Shaped};
+use super::{Model, Recovered, Run, Shaped, converts};
 use crate::allocator::{self, Conf, Replay, Series, Settings};
 use crate::bytes::Bytes;
 use crate::config::{Attention, Config};
@@ -31,6 +32,8 @@ pub struct Stages {
     /// The newest last.
     shapes: Vec<(Shape, Rc<Shaped>)>,
     /// Likewise.
+    programs: Vec<(Operators, Rc<Recovered>)>,
+    /// Likewise.
     runs: Vec<Known>,
     made: Made,
 }
@@ -40,6 +43,8 @@ pub struct Stages {
 pub struct Made {
     /// COUNT: times that shapes were inferred.
     pub shapes: usize,
+    /// COUNT: programs that were recovered.
+    pub programs: usize,
     /// COUNT: runs that were recorded.
     pub runs: usize,
     /// COUNT: replays without a limit.
@@ -52,6 +57,13 @@ struct Shape {
     dims: BTreeMap<String, u64>,
     attention: Option<Attention>,
     converts: Option<DType>,
+}
+
+/// What the operators of a model depend on.
+#[derive(Clone, Debug, PartialEq)]
+struct Operators {
+    shape: Shape,
+    training: Config,
 }
 
 /// A run that was recorded.
@@ -86,7 +98,7 @@ pub(crate) struct OnDevice {
 impl Stages {
     /// COUNT: events of all runs that are kept, the newest in any case.
     const EVENTS: usize = 1 << 19;
-    /// COUNT: values of all shapes that are kept, the newest in any case.
+    /// COUNT: values of all shapes, and of all programs, that are kept, the newest in any case.
     const VALUES: usize = 1 << 17;
 
     /// How often each stage had to be computed so far.
@@ -142,8 +154,8 @@ impl Stages {
         }
         // One that is too large by itself goes before another is recorded.
         self.forget(0);
-        let shaped = self.shaped(model, config)?;
-        let run = Rc::new(model.record(&shaped, config, hardware)?);
+        let program = self.program(model, config)?;
+        let run = Rc::new(program.record(config, hardware)?);
         self.made.runs += 1;
         let variant = Rc::new(Variant::new(None));
         let variants = vec![(hardware, Rc::clone(&variant))];
@@ -153,11 +165,7 @@ impl Stages {
     }
 
     fn shaped(&mut self, model: &Model, config: &Config) -> Result<Rc<Shaped>, Error> {
-        let shape = Shape {
-            dims: config.dims.clone(),
-            attention: model.written_with(config),
-            converts: model.converts(config),
-        };
+        let shape = Shape::of(model, config);
         if let Some((_, known)) = self.shapes.iter().find(|(known, _)| *known == shape) {
             return Ok(Rc::clone(known));
         }
@@ -173,11 +181,46 @@ impl Stages {
         Ok(shaped)
     }
 
+    /// The operators that PyTorch runs: known ones, if they would be the same.
+    pub(super) fn program(
+        &mut self,
+        model: &Model,
+        config: &Config,
+    ) -> Result<Rc<Recovered>, Error> {
+        let operators =
+            Operators { shape: Shape::of(model, config), training: config.of_program() };
+        if let Some((_, known)) = self.programs.iter().find(|(known, _)| *known == operators) {
+            return Ok(Rc::clone(known));
+        }
+        let shaped = self.shaped(model, config)?;
+        let recovered = Rc::new(model.program(&shaped, config)?);
+        self.made.programs += 1;
+        self.programs.push((operators, Rc::clone(&recovered)));
+        let values = |programs: &[(Operators, Rc<Recovered>)]| {
+            programs.iter().map(|(_, known)| known.program.typed.types.len()).sum::<usize>()
+        };
+        while self.programs.len() > 1 && values(&self.programs) > Self::VALUES {
+            self.programs.remove(0);
+        }
+        Ok(recovered)
+    }
+
     /// Forgets the oldest runs where there are too many, but for the newest so many.
     fn forget(&mut self, but: usize) {
         let events = |runs: &[Known]| runs.iter().map(Known::events).sum::<usize>();
         while self.runs.len() > but && events(&self.runs) > Self::EVENTS {
             self.runs.remove(0);
+        }
+    }
+}
+
+impl Shape {
+    fn of(model: &Model, config: &Config) -> Self {
+        let is_program = model.graph.level.is_program();
+        Self {
+            dims: config.dims.clone(),
+            attention: model.written_with(config),
+            converts: converts(config).filter(|_| is_program),
         }
     }
 }

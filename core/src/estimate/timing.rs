@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use super::Model;
 use super::usual::reads_texts;
+use super::{Model, Stages};
 use crate::config::Config;
 use crate::device::{self, Device};
 use crate::eager::{Asked, Launches};
@@ -15,14 +15,15 @@ use crate::time::{Clock, Gpu, StepTime, Timing};
 pub struct Timings<'a> {
     model: &'a Model,
     config: Config,
+    stages: &'a mut Stages,
     /// The kernels, and what of the hardware they depend on.
     known: Vec<(Asked, Rc<Launches>)>,
 }
 
 impl<'a> Timings<'a> {
     /// Of a configuration; nothing is computed yet.
-    pub fn new(model: &'a Model, config: &Config) -> Self {
-        Self { model, config: config.clone(), known: Vec::new() }
+    pub fn new(model: &'a Model, config: &Config, stages: &'a mut Stages) -> Self {
+        Self { model, config: config.clone(), stages, known: Vec::new() }
     }
 
     /// A step on a GPU.
@@ -61,7 +62,8 @@ impl<'a> Timings<'a> {
         }
         let mut there = self.config.clone();
         there.choose_device(device.id);
-        let (asked, launches) = self.model.launched(&there, 1)?;
+        let program = self.stages.program(self.model, &there)?;
+        let (asked, launches) = program.launched(&there, hardware, 1)?;
         let launches = Rc::new(launches);
         self.known.push((asked, Rc::clone(&launches)));
         Ok(launches)

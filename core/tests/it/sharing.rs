@@ -1,7 +1,8 @@
 //! What was computed for one device answers for others, as if each had been computed for itself.
 
-use highwater_core::estimate::{Made, Stages};
-use highwater_core::{Config, Model, device};
+use highwater_core::config::Setting;
+use highwater_core::estimate::{Made, Stages, Timings};
+use highwater_core::{Config, Model, device, estimators};
 
 use crate::fixtures;
 
@@ -41,19 +42,41 @@ fn a_stage_is_computed_again_only_where_what_it_depends_on_changed() {
     let model = open("models/train/alexnet.onnx");
     let mut stages = Stages::default();
     let mut config = Config::default();
-    let mut check = |name: &str, value: &str, expected: (usize, usize, usize)| {
+    let mut check = |name: &str, value: &str, expected: (usize, usize, usize, usize)| {
         config.set(name, value).expect("a setting");
         let before = stages.made();
         let device = config.device.clone();
         model.verdict(&config, &device, &mut stages).expect("it is estimated");
-        let Made { shapes, runs, replays } = stages.made();
-        let made = (shapes - before.shapes, runs - before.runs, replays - before.replays);
+        let Made { shapes, programs, runs, replays } = stages.made();
+        let made = (
+            shapes - before.shapes,
+            programs - before.programs,
+            runs - before.runs,
+            replays - before.replays,
+        );
         assert_eq!(made, expected, "{name} {value}");
     };
-    check("optimizer", "adam", (1, 1, 1));
-    check("optimizer", "sgd", (0, 1, 1));
-    check("optimizer", "adam", (0, 0, 0));
-    check("other-processes", "1 GiB", (0, 0, 0));
-    check("alloc-conf", "expandable_segments:True", (0, 0, 1));
-    check("precision", "bf16", (0, 1, 1));
+    check("optimizer", "adam", (1, 1, 1, 1));
+    check("optimizer", "sgd", (0, 0, 1, 1));
+    check("optimizer", "adam", (0, 0, 0, 0));
+    check("other-processes", "1 GiB", (0, 0, 0, 0));
+    check("alloc-conf", "expandable_segments:True", (0, 0, 0, 1));
+    check("precision", "bf16", (0, 1, 1, 1));
+}
+
+/// Optimizers, the times of a step and estimators all read the program of one recovery.
+#[test]
+fn one_program_serves_all_that_read_it() {
+    let model = open("models/train/alexnet.onnx");
+    let mut stages = Stages::default();
+    let mut config = Config::default();
+    for optimizer in Setting::named("optimizer").expect("a setting").kind.values() {
+        config.set("optimizer", optimizer.name).expect("a setting");
+        let simulation = model.simulate(&config, &mut stages).expect("it is simulated");
+        estimators::Run::of(&model, &simulation, &mut stages).expect("it has layers");
+        let device = device::find(&config.device).expect("a device");
+        Timings::new(&model, &config, &mut stages).on(device).expect("it takes time");
+    }
+    let made = stages.made();
+    assert_eq!((made.shapes, made.programs), (1, 1), "{made:?}");
 }
