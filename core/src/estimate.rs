@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::adapt;
 use crate::allocator::{self, Conf};
-use crate::config::{Attention, Config, Precision};
+use crate::config::{Attention, Config, Precision, Quantize, Stage};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Asked, Hardware, Launches};
@@ -298,6 +298,21 @@ impl Model {
 }
 
 impl Model {
+    /// What shapes and programs of this model depend on: [`Config::up_to`], without what makes no difference to it.
+    fn settings(&self, config: &Config, stage: Stage) -> Config {
+        let mut own = config.up_to(stage);
+        let is_shape = stage == Stage::Shape;
+        if is_shape && self.written_with(config).is_none() {
+            own.attention = Attention::Auto;
+        }
+        if is_shape && !self.graph.level.is_program() {
+            own.precision = Precision::Fp32;
+        } else if is_shape || config.quantize == Quantize::None {
+            own.precision = own.precision.of_weights();
+        }
+        own
+    }
+
     /// The graph: written again where a configuration is asked for with another attention.
     fn graph_for(&self, config: &Config) -> Result<Arc<Graph>, Error> {
         match (&self.configuration, self.rewrite, self.written_with(config)) {

@@ -2,41 +2,43 @@
 //!
 //! | stage | depends on |
 //! |---|---|
-//! | [`Shaped`]: the nodes that run, and their types | dimensions, and settings that change the graph itself |
+//! | [`Shaped`]: the nodes of the graph, and their types | dimensions, and settings that change the graph itself |
 //! | [`Recovered`]: the operators that PyTorch runs | shapes, and settings of recovery, types and adapters |
 //! | [`Run`]: events | settings of the training, and how kernels are chosen |
 //! | [`Variant`]: sizes of scratch | the hardware |
 //! | [`Replay`]: peaks | settings of the allocator |
 //! | verdict | the memory of a device |
 //!
-//! Each is a pure function of that, so what is kept is never wrong; the oldest is forgotten.
+//! Each row of [`SETTINGS`](crate::config::SETTINGS) states the stage that its setting enters. A stage is given the
+//! settings up to its own and nothing else ([`Config::up_to`]), and they are the key of what it made. So what is kept is
+//! never wrong; the oldest is forgotten.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{Model, Recovered, Run, Shaped, converts};
+use super::{Model, Recovered, Run, Shaped};
 use crate::allocator::{self, Conf, Replay, Series, Settings};
 use crate::bytes::Bytes;
-use crate::config::{Attention, Config};
+use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
 use crate::eager::{Elsewhere, Hardware};
 use crate::error::Error;
 use crate::report::DeviceVerdict;
-use crate::tensor::DType;
 use crate::trace::Trace;
 
 /// Results of the stages of one model: where the same would be made again, it is taken from here.
 #[derive(Debug, Default)]
 pub struct Stages {
+    shapes: Kept<Shaped>,
+    programs: Kept<Recovered>,
     /// The newest last.
-    shapes: Vec<(Shape, Rc<Shaped>)>,
-    /// Likewise.
-    programs: Vec<(Operators, Rc<Recovered>)>,
-    /// Likewise.
     runs: Vec<Known>,
     made: Made,
 }
+
+/// What a stage made, by the settings that it was given; the newest last.
+#[derive(Debug)]
+struct Kept<T>(Vec<(Config, Rc<T>)>);
 
 /// How often each stage had to be computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,26 +53,10 @@ pub struct Made {
     pub replays: usize,
 }
 
-/// What shapes depend on.
-#[derive(Clone, Debug, PartialEq)]
-struct Shape {
-    dims: BTreeMap<String, u64>,
-    attention: Option<Attention>,
-    converts: Option<DType>,
-}
-
-/// What the operators of a model depend on.
-#[derive(Clone, Debug, PartialEq)]
-struct Operators {
-    shape: Shape,
-    training: Config,
-}
-
 /// A run that was recorded.
 #[derive(Debug)]
 struct Known {
-    /// The settings that decide over its events.
-    training: Config,
+    config: Config,
     run: Rc<Run>,
     /// The run on each hardware that was asked for.
     variants: Vec<(Hardware, Rc<Variant>)>,
@@ -98,8 +84,6 @@ pub(crate) struct OnDevice {
 impl Stages {
     /// COUNT: events of all runs that are kept, the newest in any case.
     const EVENTS: usize = 1 << 19;
-    /// COUNT: values of all shapes, and of all programs, that are kept, the newest in any case.
-    const VALUES: usize = 1 << 17;
 
     /// How often each stage had to be computed so far.
     pub const fn made(&self) -> Made {
@@ -146,63 +130,48 @@ impl Stages {
         device: &Device,
     ) -> Result<(Rc<Run>, Rc<Variant>), Error> {
         let hardware = device.hardware(config.pytorch, config.cudnn);
-        let training = config.of_training();
-        let mut alike = self.runs.iter_mut().filter(|known| known.training == training);
+        let config = config.up_to(Stage::Run);
+        let mut alike = self.runs.iter_mut().filter(|known| known.config == config);
         if let Some(found) = alike.find_map(|known| known.on(&hardware)) {
             self.forget(1);
             return Ok(found);
         }
         // One that is too large by itself goes before another is recorded.
         self.forget(0);
-        let program = self.program(model, config)?;
-        let run = Rc::new(program.record(config, hardware)?);
+        let program = self.program(model, &config)?;
+        let run = Rc::new(program.record(&config, hardware)?);
         self.made.runs += 1;
         let variant = Rc::new(Variant::new(None));
         let variants = vec![(hardware, Rc::clone(&variant))];
-        self.runs.push(Known { training, run: Rc::clone(&run), variants });
+        self.runs.push(Known { config, run: Rc::clone(&run), variants });
         self.forget(1);
         Ok((run, variant))
     }
 
     fn shaped(&mut self, model: &Model, config: &Config) -> Result<Rc<Shaped>, Error> {
-        let shape = Shape::of(model, config);
-        if let Some((_, known)) = self.shapes.iter().find(|(known, _)| *known == shape) {
-            return Ok(Rc::clone(known));
+        let config = model.settings(config, Stage::Shape);
+        if let Some(known) = self.shapes.find(&config) {
+            return Ok(known);
         }
-        let shaped = Rc::new(model.shape(config)?);
+        let shaped = model.shape(&config)?;
         self.made.shapes += 1;
-        self.shapes.push((shape, Rc::clone(&shaped)));
-        let values = |shapes: &[(Shape, Rc<Shaped>)]| {
-            shapes.iter().map(|(_, shaped)| shaped.typed.types.len()).sum::<usize>()
-        };
-        while self.shapes.len() > 1 && values(&self.shapes) > Self::VALUES {
-            self.shapes.remove(0);
-        }
-        Ok(shaped)
+        Ok(self.shapes.keep(config, shaped, |shaped| shaped.typed.types.len()))
     }
 
-    /// The operators that PyTorch runs: known ones, if they would be the same.
+    /// The operators that PyTorch runs.
     pub(super) fn program(
         &mut self,
         model: &Model,
         config: &Config,
     ) -> Result<Rc<Recovered>, Error> {
-        let operators =
-            Operators { shape: Shape::of(model, config), training: config.of_program() };
-        if let Some((_, known)) = self.programs.iter().find(|(known, _)| *known == operators) {
-            return Ok(Rc::clone(known));
+        let config = model.settings(config, Stage::Program);
+        if let Some(known) = self.programs.find(&config) {
+            return Ok(known);
         }
-        let shaped = self.shaped(model, config)?;
-        let recovered = Rc::new(model.program(&shaped, config)?);
+        let shaped = self.shaped(model, &config)?;
+        let recovered = model.program(&shaped, &config)?;
         self.made.programs += 1;
-        self.programs.push((operators, Rc::clone(&recovered)));
-        let values = |programs: &[(Operators, Rc<Recovered>)]| {
-            programs.iter().map(|(_, known)| known.program.typed.types.len()).sum::<usize>()
-        };
-        while self.programs.len() > 1 && values(&self.programs) > Self::VALUES {
-            self.programs.remove(0);
-        }
-        Ok(recovered)
+        Ok(self.programs.keep(config, recovered, |known| known.program.typed.types.len()))
     }
 
     /// Forgets the oldest runs where there are too many, but for the newest so many.
@@ -214,14 +183,33 @@ impl Stages {
     }
 }
 
-impl Shape {
-    fn of(model: &Model, config: &Config) -> Self {
-        let is_program = model.graph.level.is_program();
-        Self {
-            dims: config.dims.clone(),
-            attention: model.written_with(config),
-            converts: converts(config).filter(|_| is_program),
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Kept<T> {
+    /// COUNT: values of all graphs that are kept, the newest in any case.
+    const VALUES: usize = 1 << 17;
+
+    fn find(&self, config: &Config) -> Option<Rc<T>> {
+        let known = self.0.iter().find(|(known, _)| known == config);
+        known.map(|(_, made)| Rc::clone(made))
+    }
+
+    /// Keeps one more, and forgets the oldest where there are too many values.
+    fn keep(&mut self, config: Config, made: T, values: impl Fn(&T) -> usize) -> Rc<T> {
+        let made = Rc::new(made);
+        self.0.push((config, Rc::clone(&made)));
+        let mut sum: usize = self.0.iter().map(|(_, made)| values(made)).sum();
+        while let Some((_, oldest)) =
+            self.0.first().filter(|_| self.0.len() > 1 && sum > Self::VALUES)
+        {
+            sum -= values(oldest);
+            self.0.remove(0);
         }
+        made
     }
 }
 

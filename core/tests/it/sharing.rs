@@ -1,6 +1,6 @@
 //! What was computed for one device answers for others, as if each had been computed for itself.
 
-use highwater_core::config::Setting;
+use highwater_core::config::{Kind, SETTINGS, Setting, Stage};
 use highwater_core::estimate::{Made, Stages, Timings};
 use highwater_core::{Config, Model, device, estimators};
 
@@ -61,7 +61,59 @@ fn a_stage_is_computed_again_only_where_what_it_depends_on_changed() {
     check("optimizer", "adam", (0, 0, 0, 0));
     check("other-processes", "1 GiB", (0, 0, 0, 0));
     check("alloc-conf", "expandable_segments:True", (0, 0, 0, 1));
+    check("module-loading", "eager", (0, 0, 0, 0));
+    check("precision", "amp-bf16", (0, 0, 1, 1));
     check("precision", "bf16", (0, 1, 1, 1));
+}
+
+/// A value of a setting that is not the default.
+fn another(setting: &Setting) -> &'static str {
+    let usual = setting.value(&Config::default()).text();
+    match setting.kind {
+        Kind::Choice(values) | Kind::Suggestion(values) => {
+            let other = values.iter().map(|value| value.name).find(|name| *name != usual);
+            other.expect("there are two values")
+        }
+        Kind::Device => "t4",
+        Kind::Flag => "true",
+        Kind::Count => "2",
+        Kind::Size => "1 GiB",
+        Kind::Names => "classifier.1",
+        Kind::Text => "expandable_segments:True",
+    }
+}
+
+#[test]
+fn a_setting_changes_nothing_before_the_stage_that_it_enters() {
+    let model = open("models/train/alexnet.onnx");
+    // Settings of adapters have no effect without adapters.
+    let adapted = Config { lora: vec!["all-linear".to_owned()], ..Config::default() };
+    for setting in SETTINGS {
+        for usual in [&Config::default(), &adapted] {
+            let mut stages = Stages::default();
+            let mut made = |config: &Config| {
+                let before = stages.made();
+                // An error comes from the stage that the setting enters.
+                model.verdict(config, &config.device, &mut stages).ok();
+                let Made { shapes, programs, runs, replays } = stages.made();
+                [
+                    (Stage::Shape, shapes - before.shapes),
+                    (Stage::Program, programs - before.programs),
+                    (Stage::Run, runs - before.runs),
+                    (Stage::Replay, replays - before.replays),
+                ]
+            };
+            made(usual);
+            let mut config = usual.clone();
+            config.set(setting.name, another(setting)).expect("a value");
+            let again = made(&config).into_iter().filter(|(_, count)| *count > 0);
+            // Other hardware may choose other kernels.
+            let is_hardware = setting.stage == Stage::Hardware;
+            let earliest = if is_hardware { Stage::Run } else { setting.stage };
+            let early: Vec<_> = again.filter(|(stage, _)| *stage < earliest).collect();
+            assert_eq!(early, [], "{setting:?}");
+        }
+    }
 }
 
 /// Optimizers, the times of a step and estimators all read the program of one recovery.
