@@ -11,6 +11,7 @@ mod timing;
 mod usual;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::adapt;
@@ -18,7 +19,7 @@ use crate::allocator::{self, Conf};
 use crate::config::{Attention, Config, Precision, Quantize, Stage};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::eager::{Asked, Hardware, Launches};
+use crate::eager::{Asked, Hardware, Launches, Runtime};
 use crate::error::Error;
 use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
@@ -80,6 +81,8 @@ struct Run {
     trace: Trace,
     /// What of it depends on the hardware.
     asked: Asked,
+    /// The kernels of all iterations, where they were asked for.
+    launches: Option<Rc<Launches>>,
     /// Sizes of all dimensions.
     dims: BTreeMap<String, u64>,
     diagnostics: Vec<Diagnostic>,
@@ -92,36 +95,32 @@ struct Run {
 }
 
 impl Recovered {
-    /// Events: the training steps, on some hardware.
-    fn record(&self, config: &Config, hardware: Hardware) -> Result<Run, Error> {
-        let Recovered { program, diagnostics } = self;
+    /// Events: the training steps, on some hardware, and their kernels from an iteration on where they are asked for.
+    fn record(
+        &self,
+        config: &Config,
+        hardware: Hardware,
+        kernels_from: Option<usize>,
+    ) -> Result<Run, Error> {
+        let Self { program, diagnostics } = self;
         let sink = Diagnostics::default();
         sink.extend(diagnostics.iter().cloned());
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-        let (trace, asked) = step::record(program, &loss, config, hardware, &(), &sink)?;
+        let rt = Runtime::new(hardware, config.pytorch);
+        if let Some(iteration) = kernels_from {
+            rt.record_launches(iteration);
+        }
+        let (trace, asked, launches) = step::run(rt, program, &loss, config, &(), &sink)?;
         Ok(Run {
             trace,
             asked,
+            launches: kernels_from.map(|_| Rc::new(launches)),
             dims: program.typed.dims.clone(),
             diagnostics: sink.into_inner(),
             operators: program.graph.nodes.len(),
             lacks_parts: program.typed.lower_bound,
             is_exact: program.reasons.is_empty(),
         })
-    }
-
-    /// The kernels from an iteration on, and what of the hardware they depend on.
-    fn launched(
-        &self,
-        config: &Config,
-        hardware: Hardware,
-        from: usize,
-    ) -> Result<(Asked, Launches), Error> {
-        let sink = Diagnostics::default();
-        let program = &self.program;
-        let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-        let (launches, asked) = step::launches(program, &loss, (config, hardware), &sink, from)?;
-        Ok((asked, launches))
     }
 }
 
@@ -236,7 +235,7 @@ impl Model {
     /// As [`Model::estimate`].
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-        Ok(self.program(&self.shape(config)?, config)?.record(config, hardware)?.trace)
+        Ok(self.program(&self.shape(config)?, config)?.record(config, hardware, None)?.trace)
     }
 
     /// The kernels of a steady iteration, as PyTorch would launch them on a device.
@@ -246,7 +245,8 @@ impl Model {
     pub fn launches(&self, config: &Config) -> Result<Launches, Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
         let recovered = self.program(&self.shape(config)?, config)?;
-        recovered.launched(config, hardware, step::ITERATIONS).map(|(_, launches)| launches)
+        let run = recovered.record(config, hardware, Some(step::ITERATIONS))?;
+        Ok(run.launches.map(Rc::unwrap_or_clone).unwrap_or_default())
     }
 
     /// Shapes: what depends on the dimensions, and hardly on anything else.

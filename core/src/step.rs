@@ -89,24 +89,7 @@ pub fn record(
     run(rt, program, loss, config, hooks, sink).map(|(trace, asked, _)| (trace, asked))
 }
 
-/// Runs the iterations and returns the kernels from one of them on, in the order of their launches, and what of them
-/// depends on the device.
-///
-/// # Errors
-/// As [`record`].
-pub fn launches(
-    program: &Program,
-    loss: &Loss,
-    (config, hardware): (&Config, Hardware),
-    sink: &Diagnostics,
-    from: usize,
-) -> Result<(Launches, Asked), Error> {
-    let rt = Runtime::new(hardware, config.pytorch);
-    rt.record_launches(from);
-    run(rt, program, loss, config, &(), sink).map(|(_, asked, launches)| (launches, asked))
-}
-
-/// What the iterations did, and the kernels that the process was asked to record.
+/// The same in a process that may have been asked to record kernels, and these: memory and time come from one run.
 pub(crate) fn run(
     rt: Runtime,
     program: &Program,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Shaped`]: the nodes of the graph, and their types | dimensions, and settings that change the graph itself |
 //! | [`Recovered`]: the operators that PyTorch runs | shapes, and settings of recovery, types and adapters |
-//! | [`Run`]: events | settings of the training, and how kernels are chosen |
+//! | [`Run`]: events, and kernels where times are asked for | settings of the training, and how kernels are chosen |
 //! | [`Variant`]: sizes of scratch | the hardware |
 //! | [`Replay`]: peaks | settings of the allocator |
 //! | verdict | the memory of a device |
@@ -21,7 +21,7 @@ use crate::allocator::{self, Conf, Replay, Series, Settings};
 use crate::bytes::Bytes;
 use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
-use crate::eager::{Elsewhere, Hardware};
+use crate::eager::{Elsewhere, Hardware, Launches};
 use crate::error::Error;
 use crate::report::DeviceVerdict;
 use crate::trace::Trace;
@@ -136,10 +136,51 @@ impl Stages {
             self.forget(1);
             return Ok(found);
         }
+        self.record(model, config, hardware, false)
+    }
+
+    /// The kernels of all iterations on a device: those of a known run, if the same ones run there. Where its events
+    /// are asked for too, they are those of the device to the byte.
+    pub(super) fn launches(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+        with_events: bool,
+    ) -> Result<Rc<Launches>, Error> {
+        let hardware = device.hardware(config.pytorch, config.cudnn);
+        let config = config.up_to(Stage::Run);
+        let is_alike = |known: &Known| match known.variants.first() {
+            Some((own, _)) if *own == hardware => true,
+            _ if with_events => known.is_same(&hardware),
+            _ => known.run.asked.chooses_alike(&hardware),
+        };
+        let at = self.runs.iter().position(|known| known.config == config && is_alike(known));
+        if let Some(launches) = at.and_then(|at| self.runs.get(at)?.run.launches.clone()) {
+            return Ok(launches);
+        }
+        // A run that lacks kernels is recorded again with them: the same to the last event.
+        let variants = at.map(|at| self.runs.remove(at).variants).unwrap_or_default();
+        let own = variants.first().map_or(hardware, |(own, _)| *own);
+        let (run, _) = self.record(model, config, own, true)?;
+        if let Some(known) = self.runs.last_mut().filter(|_| !variants.is_empty()) {
+            known.variants = variants;
+        }
+        Ok(run.launches.clone().unwrap_or_default())
+    }
+
+    /// Records a run, with its kernels where they are asked for.
+    fn record(
+        &mut self,
+        model: &Model,
+        config: Config,
+        hardware: Hardware,
+        with_kernels: bool,
+    ) -> Result<(Rc<Run>, Rc<Variant>), Error> {
         // One that is too large by itself goes before another is recorded.
         self.forget(0);
         let program = self.program(model, &config)?;
-        let run = Rc::new(program.record(&config, hardware)?);
+        let run = Rc::new(program.record(&config, hardware, with_kernels.then_some(1))?);
         self.made.runs += 1;
         let variant = Rc::new(Variant::new(None));
         let variants = vec![(hardware, Rc::clone(&variant))];
@@ -214,10 +255,17 @@ impl<T> Kept<T> {
 }
 
 impl Known {
-    /// COUNT: events that it keeps.
+    /// COUNT: events and kernels that it keeps.
     fn events(&self) -> usize {
         let resized = self.variants.iter().filter_map(|(_, variant)| variant.trace.as_ref());
-        resized.map(|trace| trace.events.len()).sum::<usize>() + self.run.trace.events.len()
+        let resized: usize = resized.map(|trace| trace.events.len()).sum();
+        let kernels = self.run.launches.as_ref().map_or(0, |launches| launches.list.len());
+        resized + self.run.trace.events.len() + kernels
+    }
+
+    /// Whether the run on a hardware is the same to the byte.
+    fn is_same(&self, hardware: &Hardware) -> bool {
+        matches!(self.run.asked.on(&self.run.trace, hardware), Elsewhere::Same)
     }
 
     /// The run on a hardware, if it would be the same there but for the sizes of scratch.

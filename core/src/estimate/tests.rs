@@ -16,7 +16,7 @@ const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
 fn events(model: &Model, config: &Config, nodes_max: usize) -> Result<Vec<String>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-    let trace = model.program(&shaped, config)?.record(config, hardware)?.trace;
+    let trace = model.program(&shaped, config)?.record(config, hardware, None)?.trace;
     let mut order = BTreeMap::new();
     let mut marks = trace.phases.iter().peekable();
     let mut lines = Vec::new();
@@ -45,7 +45,8 @@ fn launched(
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
     let program = model.program(&shaped, config)?;
-    let (_, launches) = program.launched(config, hardware, step::ITERATIONS)?;
+    let run = program.record(config, hardware, Some(step::ITERATIONS))?;
+    let launches = run.launches.expect("they were asked for");
     let mut counts = BTreeMap::new();
     for launch in &launches.list {
         let Launch { phase, operator, module, kernel, times, .. } = launch;

@@ -132,3 +132,28 @@ fn one_program_serves_all_that_read_it() {
     let made = stages.made();
     assert_eq!((made.shapes, made.programs), (1, 1), "{made:?}");
 }
+
+/// Memory and times read one run where times come first. A run without kernels is recorded once more, with them.
+#[test]
+fn memory_and_times_read_one_run() {
+    let model = open("models/train/alexnet.onnx");
+    let config = Config::default();
+    let device = device::find(&config.device).expect("a device");
+    let alone = model.verdict(&config, device.id, &mut Stages::default()).expect("it is estimated");
+    let step =
+        Timings::new(&model, &config, &mut Stages::default()).on(device).expect("it takes time");
+    for (times_first, runs) in [(true, 1), (false, 2)] {
+        let mut stages = Stages::default();
+        for is_of_time in [times_first, !times_first, times_first, !times_first] {
+            if is_of_time {
+                let timing = Timings::new(&model, &config, &mut stages).on(device);
+                assert_eq!(timing.expect("it takes time").time, step.time);
+            } else {
+                let verdict = model.verdict(&config, device.id, &mut stages);
+                assert_eq!(verdict.expect("it is estimated"), alone);
+            }
+        }
+        let made = stages.made();
+        assert_eq!((made.runs, made.replays), (runs, 1), "{made:?}");
+    }
+}
