@@ -257,7 +257,7 @@ impl Desk {
             }
             ToWorker::Others { generation } => spawn_local(async move {
                 let ask = parts::others::estimators().await.ok();
-                DESK.with_borrow(|desk| {
+                DESK.with_borrow_mut(|desk| {
                     let asked = ask.zip(desk.run(generation));
                     let others = asked.map_or_else(Others::default, |(ask, run)| ask(&run));
                     post(&FromWorker::Others { generation, others });
@@ -288,9 +288,9 @@ impl Desk {
     }
 
     /// The run of a request, while it is the newest one.
-    fn run(&self, generation: u64) -> Option<Run<'_>> {
+    fn run(&mut self, generation: u64) -> Option<Run<'_>> {
         let newest = self.newest.as_ref().filter(|_| self.sweep.generation == generation);
-        Run::of(self.model.as_ref()?, newest?).ok()
+        Run::of(self.model.as_ref()?, newest?, &mut self.stages).ok()
     }
 
     /// Puts the times of the newest run on the list, once what computes them has arrived.
@@ -577,7 +577,7 @@ impl Desk {
                 else {
                     return;
                 };
-                let answer = (clockwork.step)(model, config, events, *all);
+                let answer = (clockwork.step)(model, &mut self.stages, config, events, *all);
                 *sample = answer.as_ref().ok().map(Times::sample);
                 let answer = Some(answer.map_err(|error| error.to_string()));
                 post(&FromWorker::Times { generation, answer });
@@ -585,8 +585,9 @@ impl Desk {
             Task::LeverTime(lever, config) => {
                 let Timer { clockwork, sample, .. } = &self.timer;
                 let timed = clockwork.as_ref().zip(*sample);
-                let percent = timed
-                    .and_then(|(clockwork, sample)| (clockwork.change)(model, &config, sample));
+                let percent = timed.and_then(|(clockwork, sample)| {
+                    (clockwork.change)(model, &mut self.stages, &config, sample)
+                });
                 if let Some(percent) = percent {
                     post(&FromWorker::LeverTime { generation, lever, percent });
                 }

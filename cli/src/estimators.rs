@@ -24,8 +24,9 @@ struct Row {
 /// All answers about a model, as a table or as JSON.
 pub(crate) fn compare(model: &Model, arguments: &Question) -> Result<String, Error> {
     let config = arguments.training.over(model.defaults())?;
-    let simulation = model.simulate(&config, &mut Stages::default())?;
-    let run = Run::of(model, &simulation)?;
+    let mut stages = Stages::default();
+    let simulation = model.simulate(&config, &mut stages)?;
+    let run = Run::of(model, &simulation, &mut stages)?;
     let evidence = Evidence::of(&run);
     let row = |estimator: &&dyn Estimator| {
         let answer = estimator.estimate(&evidence);

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use highwater_core::bytes::grouped;
 use highwater_core::device;
-use highwater_core::estimate::Timings;
+use highwater_core::estimate::{Stages, Timings};
 use highwater_core::time::{Bound, Part, Share, StepTime, Timing};
 use highwater_core::{Bytes, Error, Model};
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ use crate::text::{FAINT, HEAD};
 pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Error> {
     let question = &arguments.question;
     let config = question.training.over(model.defaults())?;
-    let mut timings = Timings::new(model, &config);
+    let mut stages = Stages::default();
+    let mut timings = Timings::new(model, &config, &mut stages);
     let mut on = |device| -> Result<Timing, Error> {
         let timing = timings.on(device)?;
         let Some(rate) = arguments.loader else { return Ok(timing) };

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
@@ -132,9 +133,9 @@ fn stages_of(name: &str, dims: &[(&str, u64)], times: &mut Times) -> Result<()> 
     let bytes = fixture(name)?;
     let config = config(dims);
     let device = device::lookup(&config.device).ok_or("no such device")?;
-    let graph = formats::open(&mut bytes.as_slice(), name)?.graph;
+    let graph = Arc::new(formats::open(&mut bytes.as_slice(), name)?.graph);
     let sink = Diagnostics::default();
-    let typed = infer::infer(&graph, &config.dims, &sink)?;
+    let typed = Arc::new(infer::infer(&graph, &config.dims, &sink)?);
     let program = recover::recover(&graph, &typed, &config, &sink);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
     let run = || {
@@ -216,7 +217,7 @@ fn curve_of(
         };
         let model = highwater_core::open(&mut bytes.as_slice(), name)?;
         lap();
-        let typed = infer::infer(model.graph(), &config.dims, &sink)?;
+        let typed = Arc::new(infer::infer(model.graph(), &config.dims, &sink)?);
         lap();
         let program = recover::recover(model.graph(), &typed, config, &sink);
         lap();

@@ -53,8 +53,9 @@ fn see(name: &str, model: &Model, batch: u64) -> Result<()> {
     let batch_dims = model.open_dims().into_iter().filter(|dim| dim.batch);
     let dims = batch_dims.map(|dim| (dim.name, batch)).collect();
     let config = Config { dims, ..model.defaults().clone() };
-    let simulation = model.simulate(&config, &mut Stages::default())?;
-    let features = Features::of(&Evidence::of(&Run::of(model, &simulation)?))?;
+    let mut stages = Stages::default();
+    let simulation = model.simulate(&config, &mut stages)?;
+    let features = Features::of(&Evidence::of(&Run::of(model, &simulation, &mut stages)?))?;
     let layers = features.layers.iter().map(|layer| {
         let sources: Vec<String> = layer.sources.iter().map(usize::to_string).collect();
         format!("{}:{}:{}:{}", layer.kind, layer.outputs, layer.parameters, sources.join("+"))

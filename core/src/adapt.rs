@@ -7,8 +7,8 @@
 //! Sources: `peft/tuners/lora/layer.py`; `replace_with_bnb_linear` of transformers. The rules are in
 //! [`crate::ops`], the weights' way to the device in [`crate::step`].
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::config::{Config, Quantize, pattern};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -37,7 +37,7 @@ const COPY: &str = ".modules_to_save.default";
 ///
 /// # Errors
 /// When a pattern names none that there is, when weights are quantised without adapters, or the rank is absurd.
-pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
+pub fn adapt(program: &mut Program, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
     let refuse = |setting, message| Err(Error::new(ErrorKind::BadConfig, message).about(setting));
     if config.lora.is_empty() {
         if config.quantize == Quantize::None {
@@ -62,7 +62,7 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
         let is_head = Some(layer.weight) == head;
         let Some(node) = nodes.get_mut(*at) else { continue };
         if config.quantize != Quantize::None && !is_head {
-            layer.quantize(program, node.to_mut(), config);
+            layer.quantize(program, Arc::make_mut(node), config);
             quantized += 1;
         }
         if !layer.is_wanted(config, is_head, &mut found) {
@@ -70,7 +70,7 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
             continue;
         }
         let new = made.entry(layer.weight).or_insert_with(|| layer.parameters(program, config));
-        adapt_node(node.to_mut(), new, config);
+        adapt_node(Arc::make_mut(node), new, config);
         adapted += 1;
     }
     program.nodes = nodes;
@@ -110,7 +110,7 @@ pub fn is_adapter(name: &str) -> bool {
 }
 
 /// Weights that are quantised on their way to the device.
-pub fn quantized_weights(program: &Program<'_>) -> BTreeSet<ValueId> {
+pub fn quantized_weights(program: &Program) -> BTreeSet<ValueId> {
     let quantized = program.nodes.iter().filter(|node| node.attributes.contains_key("bits"));
     sorted::set(quantized.filter_map(|node| node.input(1)))
 }
@@ -123,7 +123,7 @@ struct Layer {
     outer: u64,
 }
 
-fn layer(program: &Program<'_>, node: &Node) -> Option<Layer> {
+fn layer(program: &Program, node: &Node) -> Option<Layer> {
     let linear = (node.op == "Linear" && node.domain == DOMAIN)
         || (node.op == "Gemm" && node.int("transA").unwrap_or(0) == 0);
     let (x, weight, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
@@ -163,16 +163,16 @@ impl Layer {
 
     /// A layer of bitsandbytes takes the place of the node's. A bias is in the type of computation from its first
     /// use on; here it is from the start.
-    fn quantize(&self, program: &mut Program<'_>, node: &mut Node, config: &Config) {
+    fn quantize(&self, program: &mut Program, node: &mut Node, config: &Config) {
         let is_whole = config.quantize == Quantize::Int8;
         let compute = config.computes_in();
-        let graph = program.graph.to_mut();
+        let graph = Arc::make_mut(&mut program.graph);
         if let Some(literal) =
             graph.values.get_mut(self.weight.0).and_then(|value| value.initializer.as_mut())
         {
             literal.dims = vec![self.outer, self.inner];
         }
-        let types = &mut program.typed.to_mut().types;
+        let types = &mut Arc::make_mut(&mut program.typed).types;
         if let Some(Some(ty)) = types.get_mut(self.weight.0) {
             let dtype = config.precision.converts_to().unwrap_or(compute);
             *ty = TensorType::new(dtype, [self.outer, self.inner]);
@@ -190,7 +190,7 @@ impl Layer {
     }
 
     /// An adapter, in its place among the module's parameters.
-    fn parameters(&self, program: &mut Program<'_>, config: &Config) -> Vec<ValueId> {
+    fn parameters(&self, program: &mut Program, config: &Config) -> Vec<ValueId> {
         let own = program.typed.ty(self.weight).map(|ty| ty.dtype);
         let dtype = match config.quantize {
             Quantize::Nf4 | Quantize::Fp4 => config.computes_in(),
@@ -206,7 +206,7 @@ impl Layer {
         let new: Vec<ValueId> = new.collect();
         let name = self.name.clone();
         let weight = self.weight;
-        let own = move |program: &Program<'_>, id: ValueId| {
+        let own = move |program: &Program, id: ValueId| {
             let rest = program.graph.value_name(id).strip_prefix(&name);
             id == weight || rest == Some(".bias")
         };
@@ -236,17 +236,17 @@ fn mark(node: &mut Node, name: &str, value: i64) {
 }
 
 /// A new parameter.
-fn state(program: &mut Program<'_>, name: String, ty: TensorType) -> ValueId {
+fn state(program: &mut Program, name: String, ty: TensorType) -> ValueId {
     let literal = Literal { dtype: ty.dtype, dims: ty.dims.to_vec(), elements: None };
     add_value(&mut program.graph, &mut program.typed, name, ty, Some(literal))
 }
 
 /// Puts parameters behind those of their module; a quantised model is on the device before they are made.
 fn place(
-    program: &mut Program<'_>,
+    program: &mut Program,
     new: &[ValueId],
     config: &Config,
-    own: &dyn Fn(&Program<'_>, ValueId) -> bool,
+    own: &dyn Fn(&Program, ValueId) -> bool,
 ) {
     let behind = |order: &[ValueId]| {
         order.iter().rposition(|&id| own(program, id)).map_or(order.len(), |at| at + 1)
@@ -259,7 +259,7 @@ fn place(
 }
 
 /// Chosen modules are there twice: their own parameters, frozen, and a copy that runs and is trained.
-fn save_modules(program: &mut Program<'_>, config: &Config) -> Result<(), Error> {
+fn save_modules(program: &mut Program, config: &Config) -> Result<(), Error> {
     for pattern in &config.modules_to_save {
         let own: Vec<ValueId> = program.placement.clone();
         let mut copies = 0_usize;
@@ -276,13 +276,13 @@ fn save_modules(program: &mut Program<'_>, config: &Config) -> Result<(), Error>
             let copy = state(program, name, ty);
             for node in &mut program.nodes {
                 if node.inputs.contains(&Some(id)) {
-                    let inputs = node.to_mut().inputs.iter_mut();
+                    let inputs = Arc::make_mut(node).inputs.iter_mut();
                     inputs
                         .filter(|input| **input == Some(id))
                         .for_each(|input| *input = Some(copy));
                 }
             }
-            let idle = &mut program.graph.to_mut().idle;
+            let idle = &mut Arc::make_mut(&mut program.graph).idle;
             idle.push(id);
             sorted::by_key(idle, |id| *id);
             place(program, &[copy], config, &|_, other| other == id);
@@ -297,8 +297,8 @@ fn save_modules(program: &mut Program<'_>, config: &Config) -> Result<(), Error>
 }
 
 /// The result of the input embeddings, the first table that is looked up, requires a gradient.
-fn require_grads(program: &mut Program<'_>) -> Result<(), Error> {
-    let is_table = |node: &Cow<'_, Node>| {
+fn require_grads(program: &mut Program) -> Result<(), Error> {
+    let is_table = |node: &Arc<Node>| {
         let table = node.input(0).filter(|_| node.op == "Gather");
         table.and_then(|table| program.graph.value(table)).is_some_and(|v| v.initializer.is_some())
     };
@@ -312,7 +312,7 @@ fn require_grads(program: &mut Program<'_>) -> Result<(), Error> {
     let Some(ty) = program.typed.ty(y).cloned() else { return Ok(()) };
     let before =
         add_value(&mut program.graph, &mut program.typed, "embeddings".to_owned(), ty, None);
-    let outputs = program.nodes.get_mut(at).map(|node| &mut node.to_mut().outputs);
+    let outputs = program.nodes.get_mut(at).map(|node| &mut Arc::make_mut(node).outputs);
     outputs.into_iter().flatten().filter(|it| **it == Some(y)).for_each(|it| *it = Some(before));
     let required = Node {
         name: "embeddings".to_owned(),
@@ -323,6 +323,6 @@ fn require_grads(program: &mut Program<'_>) -> Result<(), Error> {
         module,
         ..Node::default()
     };
-    program.nodes.insert(at + 1, Cow::Owned(required));
+    program.nodes.insert(at + 1, Arc::new(required));
     Ok(())
 }

@@ -21,7 +21,7 @@ use self::choice::choice;
 pub use self::choice::{Choice, Named};
 pub use self::pytorch::PyTorch;
 use self::setting::Typed;
-pub use self::setting::{Group, Kind, Scope, Setting, Value};
+pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};
 pub use self::settings::SETTINGS;
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
@@ -117,19 +117,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// What decides over the events of a run: the same without figures of a device and settings of the allocator.
-    pub(crate) fn of_training(&self) -> Self {
-        Self {
-            device: String::new(),
-            capacity: None,
-            other_processes: Bytes::ZERO,
-            context: None,
-            allowed: None,
-            alloc_conf: String::new(),
-            ..self.clone()
-        }
-    }
-
     /// The type in which layers with 4-bit weights compute.
     pub(crate) fn computes_in(&self) -> DType {
         match self.compute_type {
@@ -227,6 +214,15 @@ impl Precision {
             Self::Fp16 | Self::Fp16Master => Some(DType::Float16),
             Self::Bf16 | Self::Bf16Master => Some(DType::BFloat16),
             Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => None,
+        }
+    }
+
+    /// The precision without what only runs differ in: whether autocast is used, or masters.
+    pub(crate) const fn of_weights(self) -> Self {
+        match self {
+            Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => Self::Fp32,
+            Self::Fp16 | Self::Fp16Master => Self::Fp16,
+            Self::Bf16 | Self::Bf16Master => Self::Bf16,
         }
     }
 

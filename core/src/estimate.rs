@@ -10,15 +10,16 @@ mod stages;
 mod timing;
 mod usual;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::adapt;
 use crate::allocator::{self, Conf};
-use crate::config::{Attention, Config, Precision};
+use crate::config::{Attention, Config, Precision, Quantize, Stage};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::eager::{Asked, Hardware, Launches};
+use crate::eager::{Asked, Hardware, Launches, Runtime};
 use crate::error::Error;
 use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
@@ -47,7 +48,7 @@ pub use self::timing::Timings;
 #[derive(Clone, Debug)]
 pub struct Model {
     name: String,
-    graph: Graph,
+    graph: Arc<Graph>,
     recognised: Recognised,
     defaults: Config,
     spec: Option<String>,
@@ -63,9 +64,16 @@ type Rewrite = fn(&str, Attention) -> Result<Graph, Error>;
 /// A graph as it runs: without control flow, and with the types of its values.
 #[derive(Clone, Debug)]
 struct Shaped {
-    /// Where it is not the model's.
-    graph: Option<Graph>,
-    typed: Typed,
+    graph: Arc<Graph>,
+    typed: Arc<Typed>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// The operators that PyTorch runs, adapters among them.
+#[derive(Clone, Debug)]
+struct Recovered {
+    program: Program,
+    /// Those of the shapes, too.
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -75,6 +83,8 @@ struct Run {
     trace: Trace,
     /// What of it depends on the hardware.
     asked: Asked,
+    /// The kernels of all iterations, where they were asked for.
+    launches: Option<Rc<Launches>>,
     /// Sizes of all dimensions.
     dims: BTreeMap<String, u64>,
     diagnostics: Vec<Diagnostic>,
@@ -84,6 +94,36 @@ struct Run {
     lacks_parts: bool,
     /// Whether the file stated everything that the model runs.
     is_exact: bool,
+}
+
+impl Recovered {
+    /// Events: the training steps, on some hardware, and their kernels from an iteration on where they are asked for.
+    fn record(
+        &self,
+        config: &Config,
+        hardware: Hardware,
+        kernels_from: Option<usize>,
+    ) -> Result<Run, Error> {
+        let Self { program, diagnostics } = self;
+        let sink = Diagnostics::default();
+        sink.extend(diagnostics.iter().cloned());
+        let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
+        let rt = Runtime::new(hardware, config.pytorch);
+        if let Some(iteration) = kernels_from {
+            rt.record_launches(iteration);
+        }
+        let (trace, asked, launches) = step::run(rt, program, &loss, config, &(), &sink)?;
+        Ok(Run {
+            trace,
+            asked,
+            launches: kernels_from.map(|_| Rc::new(launches)),
+            dims: program.typed.dims.clone(),
+            diagnostics: sink.into_inner(),
+            operators: program.graph.nodes.len(),
+            lacks_parts: program.typed.lower_bound,
+            is_exact: program.reasons.is_empty(),
+        })
+    }
 }
 
 impl Run {
@@ -126,7 +166,7 @@ impl Model {
     /// A model that was read, perhaps elsewhere.
     pub fn new(name: &str, opened: Opened) -> Self {
         let Opened { graph, recognised, defaults, spec, configuration } = opened;
-        let (name, rewrite) = (name.to_owned(), None);
+        let (name, graph, rewrite) = (name.to_owned(), Arc::new(graph), None);
         Self { name, graph, recognised, defaults, spec, configuration, rewrite }
     }
 
@@ -136,7 +176,7 @@ impl Model {
     }
 
     /// The graph as the file states it.
-    pub const fn graph(&self) -> &Graph {
+    pub const fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
@@ -197,7 +237,7 @@ impl Model {
     /// As [`Model::estimate`].
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-        Ok(self.record(&self.shape(config)?, config, hardware)?.trace)
+        Ok(self.program(&self.shape(config)?, config)?.record(config, hardware, None)?.trace)
     }
 
     /// The kernels of a steady iteration, as PyTorch would launch them on a device.
@@ -205,27 +245,11 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn launches(&self, config: &Config) -> Result<Launches, Error> {
-        self.launched(config, Script::training(config)?.steady).map(|(_, launches)| launches)
-    }
-
-    /// The kernels from an iteration on, and what of the hardware they depend on.
-    fn launched(&self, config: &Config, from: usize) -> Result<(Asked, Launches), Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-        self.launches_of(&self.shape(config)?, config, hardware, from)
-    }
-
-    /// The same of shapes that are known.
-    fn launches_of(
-        &self,
-        shaped: &Shaped,
-        config: &Config,
-        hardware: Hardware,
-        from: usize,
-    ) -> Result<(Asked, Launches), Error> {
-        let sink = Diagnostics::default();
-        let (program, loss) = self.program(shaped, config, &sink)?;
-        let (launches, asked) = step::launches(&program, &loss, (config, hardware), &sink, from)?;
-        Ok((asked, launches))
+        let recovered = self.program(&self.shape(config)?, config)?;
+        let steady = Script::training(config)?.steady;
+        let run = recovered.record(config, hardware, Some(steady))?;
+        Ok(run.launches.map(Rc::unwrap_or_clone).unwrap_or_default())
     }
 
     /// Shapes: what depends on the dimensions, and hardly on anything else.
@@ -236,76 +260,34 @@ impl Model {
     /// The same, with so many nodes of loops at most.
     fn shape_to(&self, config: &Config, nodes_max: usize) -> Result<Shaped, Error> {
         let mut graph = self.graph_for(config)?;
-        if let Some(dtype) = self.converts(config) {
-            graph.to_mut().convert_floats(dtype);
+        if let Some(dtype) = converts(config).filter(|_| graph.level.is_program()) {
+            Arc::make_mut(&mut graph).convert_floats(dtype);
         }
         let sink = Diagnostics::default();
         sink.extend(graph.diagnostics.iter().cloned());
-        let (mut unrolled, typed) = unroll::unroll_to(&graph, &config.dims, &sink, nodes_max)?;
-        unused::note(&mut unrolled, &typed, &sink);
-        let changed = match unrolled {
-            Cow::Owned(changed) => Some(changed),
-            Cow::Borrowed(_) => None,
-        };
-        let own = match graph {
-            Cow::Owned(written) => Some(written),
-            Cow::Borrowed(_) => None,
-        };
-        Ok(Shaped { graph: changed.or(own), typed, diagnostics: sink.into_inner() })
+        let (mut graph, typed) = unroll::unroll_to(graph, &config.dims, &sink, nodes_max)?;
+        unused::note(&mut graph, &typed, &sink);
+        Ok(Shaped { graph, typed: Arc::new(typed), diagnostics: sink.into_inner() })
     }
 
-    /// Events: the training steps, on some hardware.
-    fn record(&self, shaped: &Shaped, config: &Config, hardware: Hardware) -> Result<Run, Error> {
-        let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
-        let typed = &shaped.typed;
+    /// Operators: what PyTorch runs of a graph, with adapters and other types where they are asked for.
+    fn program(&self, shaped: &Shaped, config: &Config) -> Result<Recovered, Error> {
+        let Shaped { graph, typed, diagnostics } = shaped;
         let sink = Diagnostics::default();
-        sink.extend(shaped.diagnostics.iter().cloned());
-        let (program, loss) = self.program(shaped, config, &sink)?;
-        let is_exact = program.reasons.is_empty();
-        let (trace, asked) = step::record(&program, &loss, config, hardware, &(), &sink)?;
-        Ok(Run {
-            trace,
-            asked,
-            dims: typed.dims.clone(),
-            diagnostics: sink.into_inner(),
-            operators: graph.nodes.len(),
-            lacks_parts: typed.lower_bound,
-            is_exact,
-        })
-    }
-
-    /// The program of a configuration, and its loss.
-    fn program<'a>(
-        &'a self,
-        shaped: &'a Shaped,
-        config: &Config,
-        sink: &'a Diagnostics,
-    ) -> Result<(Program<'a>, Loss), Error> {
-        let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
-        let mut program = self.recover(graph, &shaped.typed, config, sink);
-        if let Some(dtype) = config.precision.converts_to().filter(|_| !graph.is_program) {
-            program.typed.to_mut().convert_floats(dtype);
+        sink.extend(diagnostics.iter().cloned());
+        // A configuration was written out with the attention that is asked for.
+        let written = self.configuration.as_ref().map(|_| Config::default().attention);
+        let followed = written.map(|attention| Config { attention, ..config.clone() });
+        let followed = followed.as_ref().unwrap_or(config);
+        let mut program = recover::recover(graph, typed, followed, &sink);
+        if let Some(dtype) = converts(config).filter(|_| !graph.level.is_program()) {
+            Arc::make_mut(&mut program.typed).convert_floats(dtype);
         }
         if let Some(reason) = self.recognised.fidelity.reason() {
             program.rests_on(&reason);
         }
-        adapt::adapt(&mut program, config, sink)?;
-        let loss = Loss::choose(config.loss, &program.graph, &program.typed, sink)?;
-        Ok((program, loss))
-    }
-
-    /// The operators that PyTorch runs.
-    fn recover<'a>(
-        &self,
-        graph: &'a Graph,
-        typed: &'a Typed,
-        config: &Config,
-        sink: &'a Diagnostics,
-    ) -> Program<'a> {
-        // A configuration was written out with the attention that is asked for.
-        let written = self.configuration.as_ref().map(|_| Config::default().attention);
-        let followed = written.map(|attention| Config { attention, ..config.clone() });
-        recover::recover(graph, typed, followed.as_ref().unwrap_or(config), sink)
+        adapt::adapt(&mut program, config, &sink)?;
+        Ok(Recovered { program, diagnostics: sink.into_inner() })
     }
 
     /// What is to be said of the settings themselves.
@@ -319,13 +301,26 @@ impl Model {
 }
 
 impl Model {
+    /// What shapes and programs of this model depend on: [`Config::up_to`], without what makes no difference to it.
+    fn settings(&self, config: &Config, stage: Stage) -> Config {
+        let mut own = config.up_to(stage);
+        let is_shape = stage == Stage::Shape;
+        if is_shape && self.written_with(config).is_none() {
+            own.attention = Attention::Auto;
+        }
+        if is_shape && !self.graph.level.is_program() {
+            own.precision = Precision::Fp32;
+        } else if is_shape || config.quantize == Quantize::None {
+            own.precision = own.precision.of_weights();
+        }
+        own
+    }
+
     /// The graph: written again where a configuration is asked for with another attention.
-    fn graph_for(&self, config: &Config) -> Result<Cow<'_, Graph>, Error> {
+    fn graph_for(&self, config: &Config) -> Result<Arc<Graph>, Error> {
         match (&self.configuration, self.rewrite, self.written_with(config)) {
-            (Some(text), Some(rewrite), Some(attention)) => {
-                rewrite(text, attention).map(Cow::Owned)
-            }
-            _ => Ok(Cow::Borrowed(&self.graph)),
+            (Some(text), Some(rewrite), Some(attention)) => rewrite(text, attention).map(Arc::new),
+            _ => Ok(Arc::clone(&self.graph)),
         }
     }
 
@@ -333,11 +328,6 @@ impl Model {
     fn written_with(&self, config: &Config) -> Option<Attention> {
         let is_written = self.configuration.is_some() && self.rewrite.is_some();
         Some(config.attention).filter(|attention| is_written && *attention != Attention::Auto)
-    }
-
-    /// The type that floating-point tensors of a program are converted to.
-    fn converts(&self, config: &Config) -> Option<DType> {
-        config.precision.converts_to().filter(|_| self.graph.is_program)
     }
 
     /// Where the setting of attention says nothing, or what cannot be.
@@ -377,6 +367,13 @@ impl Model {
         );
         (!others.is_empty()).then(|| Diagnostic::new(Severity::Info, "other-settings", message))
     }
+}
+
+/// The type that floating-point tensors are converted to: those of a [program](crate::graph::Level) before shapes are
+/// inferred, because its operators may have other types then; those of other graphs once operators are recovered, which
+/// are told by the types that the exporter saw.
+fn converts(config: &Config) -> Option<DType> {
+    config.precision.converts_to()
 }
 
 /// The run again, had no convolution taken a workspace.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,7 @@ pub struct Graph {
     /// All tensors that have a name.
     pub values: Vec<Value>,
     /// Operators, each after those it reads from.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Arc<Node>>,
     /// What the caller feeds, in order; initializers are not among them.
     pub inputs: Vec<ValueId>,
     /// What the caller gets, in order.
@@ -50,13 +51,8 @@ pub struct Graph {
     pub dims: BTreeMap<String, u64>,
     /// Names of those that are usual sizes, which the file does not state.
     pub assumed_dims: Vec<String>,
-    /// Whether the nodes are the operators that PyTorch runs: then nothing was removed or taken
-    /// apart, and nothing is to be recovered.
-    pub is_program: bool,
-    /// Whether the nodes are the calls that PyTorch made in a trace: none removed, none taken apart,
-    /// with what overwrites its input marked and all state among the members; what Python's names
-    /// hold, and what libraries spell out in Python, is still to be recovered.
-    pub is_traced: bool,
+    /// How close the nodes are to the operators that PyTorch runs.
+    pub level: Level,
     /// In a program: values that a Python name holds until another value has been made.
     pub held: Vec<(ValueId, ValueId)>,
     /// In a program: paths of the modules that its library runs again in backward where a user asks for that. Empty
@@ -80,6 +76,37 @@ pub struct Graph {
     pub folds: Vec<Fold>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// How close nodes are to the operators that PyTorch runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Level {
+    /// What an exporter wrote: it removed operators and took others apart.
+    #[default]
+    Export,
+    /// The calls that PyTorch made in a trace: none removed, none taken apart, with what overwrites its input marked
+    /// and all state among the members. What Python's names hold, and what libraries spell out in Python, is still to
+    /// be recovered.
+    Trace,
+    /// The operators that PyTorch runs: nothing is to be recovered.
+    Program,
+}
+
+impl Level {
+    /// Whether the nodes are all that ran, and the members all that the module registers.
+    pub const fn is_whole(self) -> bool {
+        !matches!(self, Self::Export)
+    }
+
+    /// Whether the nodes are the operators themselves, so that all of them run, read or not.
+    pub const fn is_program(self) -> bool {
+        matches!(self, Self::Program)
+    }
+
+    /// Whether the nodes are the calls of a trace.
+    pub const fn is_trace(self) -> bool {
+        matches!(self, Self::Trace)
+    }
 }
 
 /// A loop that runs too often to write out: the graph has its first and last trips, and one of them stands for all

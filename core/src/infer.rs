@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
             gaps: BTreeMap::new(),
             lower_bound: false,
         };
-        let numbers = ops::only_numbers(&graph.nodes, n);
+        let numbers = ops::only_numbers(graph.nodes.iter().map(AsRef::as_ref), n);
         let slots = run.types.iter_mut().zip(&mut run.elements).zip(numbers);
         for ((at, value), ((ty, elements), is_number)) in graph.values.iter().enumerate().zip(slots)
         {
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
     fn compare_inputs(&mut self, node: &'a Node) {
         const ALIKE: [&str; 8] =
             ["Add", "Conv", "ConvTranspose", "Div", "Gemm", "MatMul", "Mul", "Sub"];
-        if self.graph.is_program || self.graph.is_traced || !ALIKE.contains(&node.op.as_str()) {
+        if self.graph.level.is_whole() || !ALIKE.contains(&node.op.as_str()) {
             return;
         }
         let types = node.inputs.iter().flatten().filter_map(|id| self.types.get(id.0)?.as_ref());

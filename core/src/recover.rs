@@ -35,9 +35,9 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::basis::Reason;
 use crate::config::{Config, Recover};
@@ -52,16 +52,17 @@ pub(crate) use placement::LEAVES;
 /// Domain of operators that exist in PyTorch but not in ONNX.
 pub const DOMAIN: &str = "torch";
 
-/// The program as PyTorch ran it: the file's values and some more, other nodes.
+/// The program as PyTorch ran it: the file's values and some more, other nodes. What recovery left as it was is the
+/// graph's own, and shared with it.
 #[derive(Clone, Debug)]
-pub struct Program<'a> {
+pub struct Program {
     /// Values, inputs and outputs; what recovery added stands behind the file's own values. Its
     /// nodes are the file's: [`Program::nodes`] run.
-    pub graph: Cow<'a, Graph>,
+    pub graph: Arc<Graph>,
     /// Types of these values.
-    pub typed: Cow<'a, Typed>,
+    pub typed: Arc<Typed>,
     /// The nodes that run instead of the graph's own.
-    pub nodes: Vec<Cow<'a, Node>>,
+    pub nodes: Vec<Arc<Node>>,
     /// Initializers in the order in which the module registers them and the optimizer meets them.
     pub placement: Vec<ValueId>,
     /// The same in the order in which `model.to("cuda")` meets them.
@@ -74,7 +75,7 @@ pub struct Program<'a> {
     pub reasons: BTreeMap<ValueId, Reason>,
 }
 
-impl Program<'_> {
+impl Program {
     /// Everything that nodes make rests on this, where it does not rest on something less certain.
     pub fn rests_on(&mut self, reason: &Reason) {
         for output in self.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
@@ -141,14 +142,14 @@ const RECOVERIES: &[(Recovery, Reason)] = &[
 ];
 
 /// Recovers what can be told with certainty or by convention.
-pub fn recover<'a>(
-    graph: &'a Graph,
-    typed: &'a Typed,
+pub fn recover(
+    graph: &Arc<Graph>,
+    typed: &Arc<Typed>,
     config: &Config,
-    sink: &'a Diagnostics,
-) -> Program<'a> {
+    sink: &Diagnostics,
+) -> Program {
     let mut view = View::new(graph, typed, sink);
-    if graph.is_program {
+    if graph.level.is_program() {
         dropout::obey(&mut view, config);
         view.settle();
         attention::obey(&mut view, config);
@@ -158,7 +159,7 @@ pub fn recover<'a>(
         return view.into_program();
     }
     match config.recover {
-        _ if graph.is_traced => {
+        _ if graph.level.is_trace() => {
             if config.recover == Recover::Auto {
                 view.reason = Some(Reason::TakenApart);
                 traced::share_heads(&mut view);
@@ -181,7 +182,7 @@ pub fn recover<'a>(
     view.settle();
     attention::obey(&mut view, config);
     view.settle();
-    if !graph.is_traced {
+    if !graph.level.is_trace() {
         removed::report(&view, config);
     }
     view.into_program()
@@ -189,16 +190,16 @@ pub fn recover<'a>(
 
 /// Puts a value behind those of a graph, and its type behind theirs.
 pub(crate) fn add_value(
-    graph: &mut Cow<'_, Graph>,
-    typed: &mut Cow<'_, Typed>,
+    graph: &mut Arc<Graph>,
+    typed: &mut Arc<Typed>,
     name: String,
     ty: TensorType,
     initializer: Option<Literal>,
 ) -> ValueId {
-    let graph = graph.to_mut();
+    let graph = Arc::make_mut(graph);
     let id = ValueId(graph.values.len());
     graph.values.push(Value { name, declared: None, initializer });
-    let typed = typed.to_mut();
+    let typed = Arc::make_mut(typed);
     typed.types.push(Some(ty));
     typed.elements.push(None);
     id
@@ -207,9 +208,9 @@ pub(crate) fn add_value(
 /// A graph under recovery: who makes a value, who reads it, and what changes.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
-    graph: Cow<'a, Graph>,
-    typed: Cow<'a, Typed>,
-    nodes: Vec<Cow<'a, Node>>,
+    graph: Arc<Graph>,
+    typed: Arc<Typed>,
+    nodes: Vec<Arc<Node>>,
     producers: Vec<Option<NodeId>>,
     readers: Vec<Vec<NodeId>>,
     /// Values by their names, of which several may have one; from when it is first asked for.
@@ -230,11 +231,11 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(graph: &'a Graph, typed: &'a Typed, sink: &'a Diagnostics) -> Self {
+    fn new(graph: &Arc<Graph>, typed: &Arc<Typed>, sink: &'a Diagnostics) -> Self {
         let mut view = Self {
-            graph: Cow::Borrowed(graph),
-            typed: Cow::Borrowed(typed),
-            nodes: graph.nodes.iter().map(Cow::Borrowed).collect(),
+            graph: Arc::clone(graph),
+            typed: Arc::clone(typed),
+            nodes: graph.nodes.clone(),
             producers: Vec::new(),
             readers: Vec::new(),
             names: OnceCell::new(),
@@ -281,7 +282,7 @@ impl<'a> View<'a> {
                 .flat_map(|(index, node)| {
                     let new =
                         behind.get_mut(&NodeId(index)).map(std::mem::take).unwrap_or_default();
-                    std::iter::once(node).chain(new.into_iter().map(Cow::Owned))
+                    std::iter::once(node).chain(new.into_iter().map(Arc::new))
                 })
                 .collect();
         }
@@ -292,7 +293,7 @@ impl<'a> View<'a> {
     fn replace(&mut self, at: NodeId, node: Node) {
         node.outputs.iter().flatten().for_each(|&output| self.rests_on_reason(output));
         if let Some(slot) = self.nodes.get_mut(at.0) {
-            *slot = Cow::Owned(node);
+            *slot = Arc::new(node);
             self.nodes_changed = true;
         }
     }
@@ -303,7 +304,7 @@ impl<'a> View<'a> {
         let at = (*self.producers.get(value.0)?)?;
         let ty = self.typed.ty(value)?.clone();
         let before = self.add_value(format!("{}_before", self.graph.value_name(value)), ty, None);
-        let producer = self.nodes.get_mut(at.0)?.to_mut();
+        let producer = Arc::make_mut(self.nodes.get_mut(at.0)?);
         for output in producer.outputs.iter_mut().filter(|output| **output == Some(value)) {
             *output = Some(before);
         }
@@ -346,7 +347,8 @@ impl<'a> View<'a> {
     }
 
     fn rename(&mut self, value: ValueId, name: String) {
-        let Some(known) = self.graph.to_mut().values.get_mut(value.0) else { return };
+        let known = Arc::make_mut(&mut self.graph).values.get_mut(value.0);
+        let Some(known) = known else { return };
         let before = std::mem::replace(&mut known.name, name);
         if let Some(names) = self.names.get_mut() {
             names.get_mut(&before).into_iter().for_each(|alike| alike.retain(|id| *id != value));
@@ -384,7 +386,12 @@ impl<'a> View<'a> {
         let is_taken = !self.named(name).is_empty();
         let name = if is_taken { format!("{name}.{}", value.0) } else { name.to_owned() };
         self.rename(value, name);
-        if let Some(elements) = self.typed.to_mut().elements.get_mut(value.0) {
+        self.forget_elements(value);
+    }
+
+    /// Takes elements of a value for what is not known.
+    fn forget_elements(&mut self, value: ValueId) {
+        if let Some(elements) = Arc::make_mut(&mut self.typed).elements.get_mut(value.0) {
             *elements = None;
         }
     }
@@ -392,12 +399,12 @@ impl<'a> View<'a> {
     /// Gives a tensor of the file other dimensions.
     fn reshape_state(&mut self, value: ValueId, dims: &[u64]) {
         self.state_changed = true;
-        let graph = self.graph.to_mut();
+        let graph = Arc::make_mut(&mut self.graph);
         let literal = graph.values.get_mut(value.0).and_then(|value| value.initializer.as_mut());
         if let Some(literal) = literal {
             literal.dims = dims.to_vec();
         }
-        let ty = self.typed.to_mut().types.get_mut(value.0).and_then(Option::as_mut);
+        let ty = Arc::make_mut(&mut self.typed).types.get_mut(value.0).and_then(Option::as_mut);
         if let Some(ty) = ty {
             *ty = TensorType::new(ty.dtype, dims);
         }
@@ -445,7 +452,7 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(id.0).map(Cow::as_ref)
+        self.nodes.get(id.0).map(AsRef::as_ref)
     }
 
     /// The node that makes a value.
@@ -531,7 +538,7 @@ impl<'a> View<'a> {
 
     /// Drops nodes that nothing asks for; PyTorch runs all that a program has.
     fn drop_dead(&mut self) {
-        if self.graph.is_program {
+        if self.graph.level.is_program() {
             return;
         }
         let mut wanted = vec![false; self.graph.values.len()];
@@ -560,14 +567,14 @@ impl<'a> View<'a> {
         self.nodes = live;
     }
 
-    fn into_program(mut self) -> Program<'a> {
+    fn into_program(mut self) -> Program {
         self.drop_dead();
         self.index();
         let placement = placement::order(&self);
         let to_device = placement::to_device(&self, &placement);
         let unread = placement.iter().map(|&id| (id, placement::unread_buffers(&self, id)));
         let unread_buffers = sorted::map(unread.filter(|(_, buffers)| !buffers.is_empty()));
-        let names = if self.graph.is_program {
+        let names = if self.graph.level.is_program() {
             self.graph.held.clone()
         } else {
             self.sink.extend(placement::diagnostic(&unread_buffers));

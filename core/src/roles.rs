@@ -44,7 +44,7 @@ const NUMBERS: [&str; 6] =
     ["alpha_attn", "alpha_dense", "learnable_gain", "logit_bias", "logit_scale", "skipinit_gain"];
 
 /// The role of every value, by [`ValueId`].
-pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
+pub fn roles(program: &Program, typed: &Typed) -> Vec<Role> {
     let graph = &program.graph;
     let uses = Uses::of(program);
     let members = graph.members_by_name();
@@ -83,15 +83,15 @@ fn initializer_role(
     }
     if !uses.read(id) && graph.idle.binary_search(&id).is_err() {
         // What a program or a trace lists lies on the device, and has no gradient where nothing reads it.
-        let is_buffer = graph.is_program && member(name) == Some(Member::Buffer)
-            || graph.is_traced && member(name).is_some();
+        let is_buffer = graph.level.is_program() && member(name) == Some(Member::Buffer)
+            || graph.level.is_trace() && member(name).is_some();
         return if is_buffer { Role::Buffer } else { Role::Host };
     }
     match member(name) {
         Some(Member::Parameter) if ty.dtype.is_floating() => return Role::Parameter,
         Some(Member::Buffer) => return Role::Buffer,
         // A program lists all that is on the device.
-        _ if graph.is_program => return Role::Host,
+        _ if graph.level.is_program() => return Role::Host,
         _ => {}
     }
     let is_state_name = graph.members.is_empty()
@@ -132,7 +132,7 @@ struct Uses {
 }
 
 impl Uses {
-    fn of(program: &Program<'_>) -> Self {
+    fn of(program: &Program) -> Self {
         let none = vec![false; program.graph.values.len()];
         let nodes = program.nodes.iter().map(AsRef::as_ref);
         let mut uses = Self {
@@ -224,6 +224,7 @@ fn mark(flags: &mut [bool], id: ValueId) {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
     use crate::config::Config;
@@ -255,18 +256,19 @@ mod tests {
                     Value { initializer: Some(literal), ..value(name) },
                     value("y"),
                 ],
-                nodes: vec![Node {
+                nodes: vec![Arc::new(Node {
                     op: "Mul".to_owned(),
                     inputs: vec![Some(ValueId(0)), Some(ValueId(1))],
                     outputs: vec![Some(ValueId(2))],
                     ..Node::default()
-                }],
+                })],
                 inputs: vec![ValueId(0)],
                 outputs: vec![ValueId(2)],
                 ..Graph::default()
             };
             let sink = Diagnostics::default();
-            let typed = infer(&graph, &BTreeMap::new(), &sink).unwrap();
+            let graph = Arc::new(graph);
+            let typed = Arc::new(infer(&graph, &BTreeMap::new(), &sink).unwrap());
             let program = recover(&graph, &typed, &Config::default(), &sink);
             assert_eq!(roles(&program, &typed)[1], expected, "{name}");
         }

@@ -61,7 +61,7 @@ pub struct Parameter {
 /// When the optimizer has no implementation of the kind that is asked for, or a step is of absurdly
 /// many batches.
 pub fn record(
-    program: &Program<'_>,
+    program: &Program,
     loss: &Loss,
     config: &Config,
     hardware: Hardware,
@@ -72,27 +72,10 @@ pub fn record(
     run(rt, program, loss, config, hooks, sink).map(|(trace, asked, _)| (trace, asked))
 }
 
-/// Runs the iterations and returns the kernels from one of them on, in the order of their launches, and what of them
-/// depends on the device.
-///
-/// # Errors
-/// As [`record`].
-pub fn launches(
-    program: &Program<'_>,
-    loss: &Loss,
-    (config, hardware): (&Config, Hardware),
-    sink: &Diagnostics,
-    from: usize,
-) -> Result<(Launches, Asked), Error> {
-    let rt = Runtime::new(hardware, config.pytorch);
-    rt.record_launches(from);
-    run(rt, program, loss, config, &(), sink).map(|(_, asked, launches)| (launches, asked))
-}
-
-/// What the iterations did, and the kernels that the process was asked to record.
+/// The same in a process that may have been asked to record kernels, and these: memory and time come from one run.
 pub(crate) fn run(
     rt: Runtime,
-    program: &Program<'_>,
+    program: &Program,
     loss: &Loss,
     config: &Config,
     hooks: &dyn Hooks,
@@ -123,7 +106,7 @@ pub(crate) fn run(
 /// What the user should know of the run.
 fn diagnose(
     rt: &Runtime,
-    program: &Program<'_>,
+    program: &Program,
     config: &Config,
     (forward, training): (&Forward<'_>, Option<&Training>),
     sink: &Diagnostics,
@@ -246,7 +229,7 @@ fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagn
 }
 
 /// What is not known of channels last.
-fn format_diagnostic(program: &Program<'_>, config: &Config) -> Option<Diagnostic> {
+fn format_diagnostic(program: &Program, config: &Config) -> Option<Diagnostic> {
     if config.memory_format == MemoryFormat::Contiguous {
         return None;
     }
@@ -315,7 +298,7 @@ fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
 }
 
 /// Buffers that no operator reads, which come to the device after a value of this type.
-fn unread_buffers(rt: &Runtime, program: &Program<'_>, id: ValueId, own: DType) -> Vec<Tensor> {
+fn unread_buffers(rt: &Runtime, program: &Program, id: ValueId, own: DType) -> Vec<Tensor> {
     let unread = program.unread_buffers.get(&id).into_iter().flatten();
     let unread = unread.map(|(name, ty)| {
         let dtype = if ty.dtype.is_floating() { own } else { ty.dtype };
@@ -359,7 +342,7 @@ impl Device {
     /// When PyTorch would refuse to convert a parameter, or to train where all are frozen.
     fn load(
         rt: &Runtime,
-        program: &Program<'_>,
+        program: &Program,
         config: &Config,
         hooks: &dyn Hooks,
         sink: &Diagnostics,

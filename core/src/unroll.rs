@@ -14,8 +14,8 @@
 
 mod lists;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::basis::Reason;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -68,24 +68,23 @@ fn width(body: &Body) -> usize {
 ///
 /// # Errors
 /// As [`infer::infer`], and when bodies run so often that there are too many nodes.
-pub fn unroll<'g>(
-    graph: &'g Graph,
+pub fn unroll(
+    graph: Arc<Graph>,
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
-) -> Result<(Cow<'g, Graph>, Typed), Error> {
+) -> Result<(Arc<Graph>, Typed), Error> {
     unroll_to(graph, dims, sink, NODES_MAX)
 }
 
 /// The same, with so many nodes at most.
-pub(crate) fn unroll_to<'g>(
-    graph: &'g Graph,
+pub(crate) fn unroll_to(
+    mut graph: Arc<Graph>,
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
     nodes_max: usize,
-) -> Result<(Cow<'g, Graph>, Typed), Error> {
-    let mut graph = Cow::Borrowed(graph);
-    if graph.nodes.iter().any(is_settled_here) {
-        let graph = graph.to_mut();
+) -> Result<(Arc<Graph>, Typed), Error> {
+    if graph.nodes.iter().any(|node| is_settled_here(node)) {
+        let graph = Arc::make_mut(&mut graph);
         graph.counts = infer::counts(graph);
         settle(graph, dims, sink, nodes_max)?;
     }
@@ -107,7 +106,7 @@ fn settle(
         let typed = infer::as_far_as_known(graph, dims)?;
         let nodes = std::mem::take(&mut graph.nodes);
         let mut round = Round::new(graph, &typed, assumes, (work, nodes_max));
-        nodes.into_iter().try_for_each(|node| round.node(node))?;
+        nodes.into_iter().try_for_each(|node| round.node(Arc::unwrap_or_clone(node)))?;
         let changed = round.changed;
         work = round.work;
         round.finish(&mut assumptions);
@@ -210,7 +209,7 @@ impl<'r> Round<'r> {
         for output in &mut self.graph.outputs {
             *output = self.aliases.get(output).copied().unwrap_or(*output);
         }
-        self.graph.nodes = self.nodes;
+        self.graph.nodes = self.nodes.into_iter().map(Arc::new).collect();
         for new in self.assumptions.into_iter().flatten() {
             match assumptions.iter_mut().find(|known| known.code == new.code) {
                 Some(known) => known.count += 1,

@@ -4,7 +4,7 @@
 //! module has its tensors on the device, read or not. So tensors with names of a module's state are counted, and
 //! everything else is reported with its bytes.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -20,9 +20,9 @@ pub(crate) const UNUSED: &str = "unused";
 const PART: u64 = 16;
 
 /// Counts unread state among the module's, and reports what is unused.
-pub(crate) fn note(graph: &mut Cow<'_, Graph>, typed: &Typed, sink: &Diagnostics) {
+pub(crate) fn note(graph: &mut Arc<Graph>, typed: &Typed, sink: &Diagnostics) {
     sink.extend(quantized(graph, typed));
-    if graph.is_program || graph.is_traced {
+    if graph.level.is_whole() {
         return;
     }
     let (is_read, dead) = read(graph);
@@ -63,7 +63,7 @@ pub(crate) fn note(graph: &mut Cow<'_, Graph>, typed: &Typed, sink: &Diagnostics
     let what = "are not counted, because no operator reads the result of";
     tell(Severity::Error, made, dead.first().map(|node| node.label(graph)), what);
     if !idle.is_empty() {
-        let graph = graph.to_mut();
+        let graph = Arc::make_mut(graph);
         graph.idle.extend(idle);
         sorted::by_key(&mut graph.idle, |id| *id);
     }
@@ -88,7 +88,7 @@ fn read(graph: &Graph) -> (Vec<bool>, Vec<&Node>) {
         } else if node.outputs.iter().flatten().any(asked) {
             node.outputs.iter().chain(&node.inputs).flatten().for_each(|id| mark(id, &mut is_read));
         } else {
-            dead.push(node);
+            dead.push(node.as_ref());
         }
     }
     (is_read, dead)

@@ -5,6 +5,8 @@
 //! other: in a block after the next, both have moved on, by different steps. A value's name that is a
 //! number is the distance to the one before. A node's name is left out where it is the usual one, and the path of a module where it is that of the node before; [`EMPTY`] stands for one that is empty.
 
+use std::sync::Arc;
+
 use highwater_core::graph::{Graph, Node, ValueId};
 
 /// What stands for an empty text.
@@ -36,10 +38,10 @@ impl Last {
 
 /// The ids of all nodes, in order.
 fn ids(graph: &mut Graph) -> impl Iterator<Item = &mut ValueId> {
-    graph
-        .nodes
-        .iter_mut()
-        .flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs).flatten())
+    graph.nodes.iter_mut().map(Arc::make_mut).flat_map(|node| {
+        let Node { inputs, outputs, .. } = node;
+        inputs.iter_mut().chain(outputs).flatten()
+    })
 }
 
 /// A number that names a value, as the exporter writes it.
@@ -88,7 +90,7 @@ pub(crate) fn restored(mut graph: Graph) -> Graph {
         before = number(&value.name).unwrap_or(before);
     }
     let mut module = String::new();
-    for node in &mut graph.nodes {
+    for node in graph.nodes.iter_mut().map(Arc::make_mut) {
         restore(&mut node.module, || std::mem::take(&mut module));
         module.clone_from(&node.module);
         let name = usual_of(node);
@@ -120,7 +122,7 @@ pub(crate) fn taken(mut graph: Graph) -> Graph {
         before = number;
     }
     let mut last = String::new();
-    for node in &mut graph.nodes {
+    for node in graph.nodes.iter_mut().map(Arc::make_mut) {
         let usual = usual_of(node);
         leave_out(&mut node.name, &usual);
         let module = node.module.clone();

@@ -66,7 +66,7 @@ mod tests {
             let bytes = std::fs::read(format!("{root}/examples/{}", example.file)).expect("a file");
             let model = highwater_core::open(&mut bytes.as_slice(), example.file).expect("a model");
             let mut packed = GRAPH.to_vec();
-            let graph = distances::taken(model.graph().clone());
+            let graph = distances::taken(highwater_core::graph::Graph::clone(model.graph()));
             packed.extend(postcard::to_stdvec(&graph).expect("it packs"));
             let again = format!("{:?}", distances::restored(graph));
             assert_eq!(again, format!("{:?}", model.graph()), "{}", example.path);

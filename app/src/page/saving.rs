@@ -1,4 +1,8 @@
 //! Writes an answer as a file: a part of the program that is fetched when somebody saves one.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a part may not arrive, which the attribute adds to the result"
+)]
 
 use highwater_core::export::Answer;
 use highwater_draw::picture::Words;

@@ -106,8 +106,9 @@ fn of_model(
 
 fn of(model: &Model, config: &Config) -> Result<Answer, Error> {
     let start = Instant::now();
-    let simulation = model.simulate(config, &mut Stages::default())?;
-    let run = estimators::Run::of(model, &simulation)?;
+    let mut stages = Stages::default();
+    let simulation = model.simulate(config, &mut stages)?;
+    let run = estimators::Run::of(model, &simulation, &mut stages)?;
     let evidence = Evidence::of(&run);
     let took = Some(start.elapsed());
     let say = |estimator: &&dyn Estimator| {

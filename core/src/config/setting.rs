@@ -25,6 +25,8 @@ pub struct Setting {
     pub kind: Kind,
     /// Where forms have it.
     pub group: Group,
+    /// The first stage of an estimate that reads it.
+    pub stage: Stage,
     /// What it applies to.
     pub scope: Scope,
     /// Codes of the [diagnostics](crate::Diagnostic) of what is assumed where it says nothing.
@@ -80,6 +82,24 @@ pub enum Group {
     Training,
 }
 
+/// A stage of an estimate, in order. What a stage makes depends on the settings that enter it and earlier ones, and is
+/// kept for as long as these stay the same: [`Config::up_to`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Shapes of a graph.
+    Shape,
+    /// The operators that PyTorch runs.
+    Program,
+    /// The events of training.
+    Run,
+    /// The kernels that run, and the sizes of scratch. Hardware that chooses other kernels has a run of its own.
+    Hardware,
+    /// What the allocator makes of the events.
+    Replay,
+    /// How the run ends on a device.
+    Verdict,
+}
+
 /// What a setting applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -87,8 +107,6 @@ pub enum Scope {
     Training,
     /// Models that an exporter wrote.
     Export,
-    /// Configurations of transformers.
-    Configuration,
     /// The machine that trains.
     Machine,
     /// One card: a figure that says nothing of another.
@@ -197,6 +215,7 @@ impl Setting {
 
     /// A row without texts, for a field of [`Config`]: see `field!`.
     pub(super) const fn of(
+        stage: Stage,
         kind: Kind,
         get: fn(&Config) -> Value,
         set: fn(&mut Config, &str) -> Result<(), Error>,
@@ -210,6 +229,7 @@ impl Setting {
             offers: &[],
             kind,
             group: Group::Training,
+            stage,
             scope: Scope::Training,
             settles: &[],
             stated: false,
@@ -265,6 +285,15 @@ impl Config {
     /// When there is no such setting, or it has no such value.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), Error> {
         Setting::named(name).ok_or_else(|| unknown(name))?.set(self, text)
+    }
+
+    /// What a stage depends on: the settings of later ones are left at their defaults.
+    #[must_use]
+    pub fn up_to(&self, stage: Stage) -> Self {
+        let (mut config, usual) = (self.clone(), Self::default());
+        let later = SETTINGS.iter().filter(|setting| setting.stage > stage);
+        later.for_each(|setting| setting.copy(&usual, &mut config));
+        config
     }
 
     /// Another device, with the figures of the table.

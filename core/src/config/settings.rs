@@ -3,12 +3,13 @@
 //! The same order is used in forms, in the command line's help and in all output. What the command line reports of each
 //! is in `help.rs`, which the page does not carry.
 
-use super::setting::{Group, Kind, Scope, Setting, Typed, kind_of};
+use super::setting::{Group, Kind, Scope, Setting, Stage, Typed, kind_of};
 
-/// A row without texts for a field of [`Config`]: its kind, and how it is read and written.
+/// A row without texts for a field of [`Config`]: the stage that it enters, its kind, and how it is read and written.
 macro_rules! field {
-    ($field:ident) => {
+    ($field:ident, $stage:ident) => {
         Setting::of(
+            Stage::$stage,
             kind_of(|config| &config.$field),
             |config| config.$field.value(),
             |config, text| Typed::read(text).map(|value| config.$field = value),
@@ -24,14 +25,14 @@ pub const SETTINGS: &[Setting] = &[
         label: "precision",
         group: Group::Main,
         stated: true,
-        ..field!(precision)
+        ..field!(precision, Shape)
     },
     Setting {
         name: "optimizer",
         label: "optimizer",
         group: Group::Main,
         stated: true,
-        ..field!(optimizer)
+        ..field!(optimizer, Run)
     },
     Setting {
         name: "device",
@@ -41,7 +42,7 @@ pub const SETTINGS: &[Setting] = &[
         group: Group::Card,
         scope: Scope::Machine,
         stated: true,
-        ..field!(device)
+        ..field!(device, Hardware)
     },
     Setting {
         name: "capacity",
@@ -49,7 +50,7 @@ pub const SETTINGS: &[Setting] = &[
         about: "of the GPU, as PyTorch reports it",
         group: Group::Card,
         scope: Scope::Card,
-        ..field!(capacity)
+        ..field!(capacity, Verdict)
     },
     Setting {
         name: "context",
@@ -57,7 +58,7 @@ pub const SETTINGS: &[Setting] = &[
         about: "CUDA and its libraries in the training process",
         group: Group::Card,
         scope: Scope::Card,
-        ..field!(context)
+        ..field!(context, Verdict)
     },
     Setting {
         name: "other-processes",
@@ -65,7 +66,7 @@ pub const SETTINGS: &[Setting] = &[
         about: "memory that they use on the GPU",
         group: Group::Card,
         scope: Scope::Card,
-        ..field!(other_processes)
+        ..field!(other_processes, Verdict)
     },
     Setting {
         name: "allowed",
@@ -73,7 +74,7 @@ pub const SETTINGS: &[Setting] = &[
         about: "as set_per_process_memory_fraction gives it",
         group: Group::Card,
         scope: Scope::Card,
-        ..field!(allowed)
+        ..field!(allowed, Verdict)
     },
     Setting {
         name: "alloc-conf",
@@ -82,27 +83,27 @@ pub const SETTINGS: &[Setting] = &[
         example: "max_split_size_mb:512",
         group: Group::Card,
         scope: Scope::Machine,
-        ..field!(alloc_conf)
+        ..field!(alloc_conf, Replay)
     },
-    Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss) },
+    Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss, Run) },
     Setting {
         name: "checkpoint",
         label: "checkpointing",
         about: "blocks are run again in backward instead of being kept",
-        ..field!(checkpoint)
+        ..field!(checkpoint, Run)
     },
     Setting {
         name: "accumulate",
         label: "gradient accumulation",
         about: "batches per optimizer step",
-        ..field!(accumulate)
+        ..field!(accumulate, Run)
     },
     Setting {
         name: "freeze",
         label: "frozen",
         about: "modules or parameters that are not trained",
         example: "encoder, *.embeddings",
-        ..field!(freeze)
+        ..field!(freeze, Run)
     },
     Setting {
         name: "lora",
@@ -111,35 +112,35 @@ pub const SETTINGS: &[Setting] = &[
         example: "all-linear",
         offers: &["all-linear", "q_proj, v_proj"],
         group: Group::Adapters,
-        ..field!(lora)
+        ..field!(lora, Program)
     },
     Setting {
         name: "lora-rank",
         label: "LoRA rank",
         about: "rank of each adapter",
         group: Group::Adapters,
-        ..field!(lora_rank)
+        ..field!(lora_rank, Program)
     },
     Setting {
         name: "lora-dropout",
         label: "LoRA dropout",
         about: "in front of each adapter",
         group: Group::Adapters,
-        ..field!(lora_dropout)
+        ..field!(lora_dropout, Program)
     },
     Setting {
         name: "lora-model-type",
         label: "LoRA in the model's type",
         about: "instead of fp32: autocast_adapter_dtype=False",
         group: Group::Adapters,
-        ..field!(lora_model_type)
+        ..field!(lora_model_type, Program)
     },
     Setting {
         name: "dora",
         label: "DoRA",
         about: "adapters that also train the length of each output's weights",
         group: Group::Adapters,
-        ..field!(dora)
+        ..field!(dora, Program)
     },
     Setting {
         name: "modules-to-save",
@@ -147,104 +148,113 @@ pub const SETTINGS: &[Setting] = &[
         about: "trained as a whole besides adapters",
         example: "lm_head",
         group: Group::Adapters,
-        ..field!(modules_to_save)
+        ..field!(modules_to_save, Program)
     },
     Setting {
         name: "input-require-grads",
         label: "input gradients",
         about: "enable_input_require_grads, for checkpointing with reentry",
         group: Group::Adapters,
-        ..field!(input_require_grads)
+        ..field!(input_require_grads, Program)
     },
     Setting {
         name: "quantize",
         label: "quantised weights",
         about: "of linear layers below adapters, by bitsandbytes",
         group: Group::Adapters,
-        ..field!(quantize)
+        ..field!(quantize, Program)
     },
     Setting {
         name: "double-quantize",
         label: "double quantisation",
         about: "of the statistics of 4-bit weights",
         group: Group::Adapters,
-        ..field!(double_quantize)
+        ..field!(double_quantize, Program)
     },
     Setting {
         name: "compute-type",
         label: "4-bit compute type",
         about: "bnb_4bit_compute_dtype",
         group: Group::Adapters,
-        ..field!(compute_type)
+        ..field!(compute_type, Program)
     },
-    Setting { name: "optimizer-impl", label: "optimizer implementation", ..field!(optimizer_impl) },
+    Setting {
+        name: "optimizer-impl",
+        label: "optimizer implementation",
+        ..field!(optimizer_impl, Run)
+    },
     Setting {
         name: "weight-decay",
         label: "weight decay",
         about: "for optimizers whose default is off",
-        ..field!(weight_decay)
+        ..field!(weight_decay, Run)
     },
     Setting {
         name: "clip-grad-norm",
         label: "clip gradients",
         about: "by their total norm",
-        ..field!(clip_grad_norm)
+        ..field!(clip_grad_norm, Run)
     },
     Setting {
         name: "ema",
         label: "EMA of weights",
         about: "kept next to the weights",
-        ..field!(ema)
+        ..field!(ema, Run)
     },
-    Setting { name: "zero-grad", label: "zero_grad", ..field!(zero_grad) },
-    Setting { name: "loop", label: "loop", ..field!(loop_style) },
-    Setting { name: "batches", label: "batches", ..field!(batches) },
+    Setting { name: "zero-grad", label: "zero_grad", ..field!(zero_grad, Run) },
+    Setting { name: "loop", label: "loop", ..field!(loop_style, Run) },
+    Setting { name: "batches", label: "batches", ..field!(batches, Run) },
     Setting {
         name: "keep-outputs",
         label: "outputs kept",
         about: "steps whose outputs stay on the GPU, as for metrics",
-        ..field!(keep_outputs)
+        ..field!(keep_outputs, Run)
     },
     Setting {
         name: "evaluation",
         label: "validation",
         about: "without gradients, between steps",
-        ..field!(evaluation)
+        ..field!(evaluation, Run)
     },
-    Setting { name: "memory-format", label: "memory format", ..field!(memory_format) },
+    Setting { name: "memory-format", label: "memory format", ..field!(memory_format, Run) },
     Setting {
         name: "attention",
         label: "attention",
         settles: &["attention-mask", "spelled-out-attention"],
-        ..field!(attention)
+        ..field!(attention, Shape)
     },
     Setting {
         name: "dropout",
         label: "dropout",
         settles: &["assumed-dropout", "no-dropout"],
-        ..field!(dropout)
+        ..field!(dropout, Program)
     },
     Setting {
         name: "in-place",
         label: "in-place activations",
         settles: &["assumed-in-place"],
-        ..field!(in_place)
+        ..field!(in_place, Program)
     },
-    Setting { name: "recover", label: "recovery", scope: Scope::Export, ..field!(recover) },
+    Setting {
+        name: "recover",
+        label: "recovery",
+        scope: Scope::Export,
+        ..field!(recover, Program)
+    },
     Setting {
         name: "pytorch",
         label: "PyTorch",
         about: "version to simulate",
         scope: Scope::Machine,
         stated: true,
-        ..field!(pytorch)
+        ..field!(pytorch, Run)
     },
     Setting {
         name: "cudnn",
         label: "cuDNN",
         about: "version to simulate",
         scope: Scope::Machine,
-        ..field!(cudnn)
+        ..field!(cudnn, Hardware)
     },
     Setting {
         name: "module-loading",
@@ -252,6 +262,6 @@ pub const SETTINGS: &[Setting] = &[
         about: "CUDA_MODULE_LOADING",
         group: Group::Card,
         scope: Scope::Machine,
-        ..field!(module_loading)
+        ..field!(module_loading, Verdict)
     },
 ];

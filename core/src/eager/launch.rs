@@ -13,7 +13,7 @@ use super::recorder::Recorder;
 use super::{Runtime, Tensor};
 use crate::bytes::Bytes;
 use crate::tensor::{DType, numel};
-use crate::trace::{LabelId, Phase, StorageId};
+use crate::trace::{LabelId, Phase, StorageId, Stream};
 
 /// One kernel, or several that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Launch {
     pub module: LabelId,
     /// COUNT: allocator events of the run before it.
     pub event: usize,
+    /// The stream that it runs on.
+    pub stream: Stream,
     /// What it computes.
     pub kernel: Kernel,
     /// Type of the elements that it works on.
@@ -396,6 +398,7 @@ impl Recorder {
             operator: place.operator,
             module: place.module,
             event: self.trace.events.len(),
+            stream: self.stream,
             kernel,
             dtype,
             times: 1,

@@ -66,7 +66,7 @@ pub struct Recorder {
     name: LabelId,
     born: Vec<(usize, Phase)>,
     muted: bool,
-    stream: Stream,
+    pub(super) stream: Stream,
     /// Streams besides its own that use a storage.
     users: BTreeMap<StorageId, BTreeSet<Stream>>,
     /// Storages that nobody holds and that other streams still use.

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Model;
-use crate::config::Config;
-use crate::diagnostic::Diagnostics;
+use super::{Model, Stages};
+use crate::config::{Config, Quantize};
 use crate::error::Error;
 use crate::graph::{Node, ValueId};
 use crate::recover::Program;
@@ -67,22 +66,21 @@ impl Layer {
 }
 
 impl Model {
-    /// The layers that a run has, in the order in which they run.
+    /// The layers that a run has, in the order in which they run, without adapters.
     ///
     /// # Errors
     /// As [`Model::estimate`].
-    pub fn layers(&self, config: &Config) -> Result<Vec<Layer>, Error> {
-        let shaped = self.shape(config)?;
-        let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
-        let sink = Diagnostics::default();
-        let program = self.recover(graph, &shaped.typed, config, &sink);
+    pub fn layers(&self, config: &Config, stages: &mut Stages) -> Result<Vec<Layer>, Error> {
+        let (lora, quantize) = (Vec::new(), Quantize::None);
+        let recovered = stages.program(self, &Config { lora, quantize, ..config.clone() })?;
+        let program = &recovered.program;
         let mut layers = Vec::new();
         let mut makers: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
         for node in &program.nodes {
             let read = node.inputs.iter().flatten().filter_map(|id| makers.get(id)).flatten();
             let mut sources: Vec<usize> = sorted::set(read.copied()).into_iter().collect();
             sources.drain(..sources.len().saturating_sub(MOST_SOURCES));
-            if let Some(layer) = layer(node, &program) {
+            if let Some(layer) = layer(node, program) {
                 let at = layers.len();
                 layers.push(Layer { sources, ..layer });
                 sources = vec![at];
@@ -94,7 +92,7 @@ impl Model {
 }
 
 /// The layer that a node is; `None` for arithmetic and views.
-fn layer(node: &Node, program: &Program<'_>) -> Option<Layer> {
+fn layer(node: &Node, program: &Program) -> Option<Layer> {
     let dims_of = |id: ValueId| program.typed.ty(id).map(|ty| ty.dims.to_vec());
     let is_weight = |id: &ValueId| {
         let value = program.graph.value(*id);
@@ -108,9 +106,7 @@ fn layer(node: &Node, program: &Program<'_>) -> Option<Layer> {
     let (op, sources) = (node.op.clone(), Vec::new());
     let kind = match node.op.as_str() {
         "Conv" | "ConvTranspose" => LayerKind::Convolution,
-        "Gemm" | "MatMul" | "Linear" | "Adapted" | "Quantized" if !weights.is_empty() => {
-            LayerKind::Linear
-        }
+        "Gemm" | "MatMul" | "Linear" if !weights.is_empty() => LayerKind::Linear,
         "Gather" | "TableRows" if node.input(0).as_ref().is_some_and(is_weight) => {
             LayerKind::Embedding
         }

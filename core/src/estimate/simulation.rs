@@ -15,6 +15,8 @@ use crate::trace::Trace;
 #[derive(Clone, Debug)]
 pub struct Simulation {
     summary: ModelSummary,
+    /// As it was asked for: stages know it by this.
+    asked: Config,
     config: Config,
     on: OnDevice,
     series: Series,
@@ -38,7 +40,8 @@ impl Model {
         if *fidelity == Fidelity::ExactGraph && !on.run.is_exact {
             *fidelity = Fidelity::Graph;
         }
-        Ok(Simulation { summary, config: on.run.given(config), on, series, diagnostics })
+        let (asked, config) = (config.clone(), on.run.given(config));
+        Ok(Simulation { summary, asked, config, on, series, diagnostics })
     }
 }
 
@@ -58,7 +61,7 @@ fn unproven(part: &Part, matters: bool) -> Option<Diagnostic> {
 impl Simulation {
     /// The whole answer.
     pub fn report(&self) -> Report {
-        let Self { summary, config, on, series, diagnostics: known } = self;
+        let Self { summary, asked: _, config, on, series, diagnostics: known } = self;
         let run = &on.run;
         let report = Report::of(on.trace(), &on.unlimited, series, self.verdict());
         let parts = report.certainty.iter().flat_map(|certainty| &certainty.parts);
@@ -100,6 +103,11 @@ impl Simulation {
     /// The configuration, with the dimensions that were assumed.
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The configuration without them, as it was asked for.
+    pub(crate) const fn asked(&self) -> &Config {
+        &self.asked
     }
 
     /// How the allocator is set.

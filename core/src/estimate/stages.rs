@@ -2,63 +2,61 @@
 //!
 //! | stage | depends on |
 //! |---|---|
-//! | [`Shaped`]: the nodes that run, and their types | dimensions, and settings that change the graph itself |
-//! | [`Run`]: events | settings of the training, and how kernels are chosen |
+//! | [`Shaped`]: the nodes of the graph, and their types | dimensions, and settings that change the graph itself |
+//! | [`Recovered`]: the operators that PyTorch runs | shapes, and settings of recovery, types and adapters |
+//! | [`Run`]: events, and kernels where times are asked for | settings of the training, and how kernels are chosen |
 //! | [`Variant`]: sizes of scratch | the hardware |
 //! | [`Replay`]: peaks | settings of the allocator |
 //! | verdict | the memory of a device |
 //!
-//! Each is a pure function of that, so what is kept is never wrong; the oldest is forgotten.
+//! Each row of [`SETTINGS`](crate::config::SETTINGS) states the stage that its setting enters. A stage is given the
+//! settings up to its own and nothing else ([`Config::up_to`]), and they are the key of what it made. So what is kept is
+//! never wrong; the oldest is forgotten.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{Model, Run, Shaped};
+use super::{Model, Recovered, Run, Shaped};
 use crate::allocator::{self, Conf, Replay, Series, Settings};
 use crate::bytes::Bytes;
-use crate::config::{Attention, Config};
+use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
-use crate::eager::{Elsewhere, Hardware};
+use crate::eager::{Elsewhere, Hardware, Launches};
 use crate::error::Error;
 use crate::report::DeviceVerdict;
-use crate::tensor::DType;
 use crate::trace::Trace;
 
 /// Results of the stages of one model: where the same would be made again, it is taken from here.
 #[derive(Debug, Default)]
 pub struct Stages {
+    shapes: Kept<Shaped>,
+    programs: Kept<Recovered>,
     /// The newest last.
-    shapes: Vec<(Shape, Rc<Shaped>)>,
-    /// Likewise.
     runs: Vec<Known>,
     made: Made,
 }
+
+/// What a stage made, by the settings that it was given; the newest last.
+#[derive(Debug)]
+struct Kept<T>(Vec<(Config, Rc<T>)>);
 
 /// How often each stage had to be computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
     /// COUNT: times that shapes were inferred.
     pub shapes: usize,
+    /// COUNT: programs that were recovered.
+    pub programs: usize,
     /// COUNT: runs that were recorded.
     pub runs: usize,
     /// COUNT: replays without a limit.
     pub replays: usize,
 }
 
-/// What shapes depend on.
-#[derive(Clone, Debug, PartialEq)]
-struct Shape {
-    dims: BTreeMap<String, u64>,
-    attention: Option<Attention>,
-    converts: Option<DType>,
-}
-
 /// A run that was recorded.
 #[derive(Debug)]
 struct Known {
-    /// The settings that decide over its events.
-    training: Config,
+    config: Config,
     run: Rc<Run>,
     /// The run on each hardware that was asked for.
     variants: Vec<(Hardware, Rc<Variant>)>,
@@ -86,8 +84,6 @@ pub(crate) struct OnDevice {
 impl Stages {
     /// COUNT: events of all runs that are kept, the newest in any case.
     const EVENTS: usize = 1 << 19;
-    /// COUNT: values of all shapes that are kept, the newest in any case.
-    const VALUES: usize = 1 << 17;
 
     /// How often each stage had to be computed so far.
     pub const fn made(&self) -> Made {
@@ -134,43 +130,89 @@ impl Stages {
         device: &Device,
     ) -> Result<(Rc<Run>, Rc<Variant>), Error> {
         let hardware = device.hardware(config.pytorch, config.cudnn);
-        let training = config.of_training();
-        let mut alike = self.runs.iter_mut().filter(|known| known.training == training);
+        let config = config.up_to(Stage::Run);
+        let mut alike = self.runs.iter_mut().filter(|known| known.config == config);
         if let Some(found) = alike.find_map(|known| known.on(&hardware)) {
             self.forget(1);
             return Ok(found);
         }
+        self.record(model, config, hardware, false)
+    }
+
+    /// The kernels of all iterations on a device: those of a known run, if the same ones run there. Where its events
+    /// are asked for too, they are those of the device to the byte.
+    pub(super) fn launches(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+        with_events: bool,
+    ) -> Result<Rc<Launches>, Error> {
+        let hardware = device.hardware(config.pytorch, config.cudnn);
+        let config = config.up_to(Stage::Run);
+        let is_alike = |known: &Known| match known.variants.first() {
+            Some((own, _)) if *own == hardware => true,
+            _ if with_events => known.is_same(&hardware),
+            _ => known.run.asked.chooses_alike(&hardware),
+        };
+        let at = self.runs.iter().position(|known| known.config == config && is_alike(known));
+        if let Some(launches) = at.and_then(|at| self.runs.get(at)?.run.launches.clone()) {
+            return Ok(launches);
+        }
+        // A run that lacks kernels is recorded again with them: the same to the last event.
+        let variants = at.map(|at| self.runs.remove(at).variants).unwrap_or_default();
+        let own = variants.first().map_or(hardware, |(own, _)| *own);
+        let (run, _) = self.record(model, config, own, true)?;
+        if let Some(known) = self.runs.last_mut().filter(|_| !variants.is_empty()) {
+            known.variants = variants;
+        }
+        Ok(run.launches.clone().unwrap_or_default())
+    }
+
+    /// Records a run, with its kernels where they are asked for.
+    fn record(
+        &mut self,
+        model: &Model,
+        config: Config,
+        hardware: Hardware,
+        with_kernels: bool,
+    ) -> Result<(Rc<Run>, Rc<Variant>), Error> {
         // One that is too large by itself goes before another is recorded.
         self.forget(0);
-        let shaped = self.shaped(model, config)?;
-        let run = Rc::new(model.record(&shaped, config, hardware)?);
+        let program = self.program(model, &config)?;
+        let run = Rc::new(program.record(&config, hardware, with_kernels.then_some(1))?);
         self.made.runs += 1;
         let variant = Rc::new(Variant::new(None));
         let variants = vec![(hardware, Rc::clone(&variant))];
-        self.runs.push(Known { training, run: Rc::clone(&run), variants });
+        self.runs.push(Known { config, run: Rc::clone(&run), variants });
         self.forget(1);
         Ok((run, variant))
     }
 
     fn shaped(&mut self, model: &Model, config: &Config) -> Result<Rc<Shaped>, Error> {
-        let shape = Shape {
-            dims: config.dims.clone(),
-            attention: model.written_with(config),
-            converts: model.converts(config),
-        };
-        if let Some((_, known)) = self.shapes.iter().find(|(known, _)| *known == shape) {
-            return Ok(Rc::clone(known));
+        let config = model.settings(config, Stage::Shape);
+        if let Some(known) = self.shapes.find(&config) {
+            return Ok(known);
         }
-        let shaped = Rc::new(model.shape(config)?);
+        let shaped = model.shape(&config)?;
         self.made.shapes += 1;
-        self.shapes.push((shape, Rc::clone(&shaped)));
-        let values = |shapes: &[(Shape, Rc<Shaped>)]| {
-            shapes.iter().map(|(_, shaped)| shaped.typed.types.len()).sum::<usize>()
-        };
-        while self.shapes.len() > 1 && values(&self.shapes) > Self::VALUES {
-            self.shapes.remove(0);
+        Ok(self.shapes.keep(config, shaped, |shaped| shaped.typed.types.len()))
+    }
+
+    /// The operators that PyTorch runs.
+    pub(super) fn program(
+        &mut self,
+        model: &Model,
+        config: &Config,
+    ) -> Result<Rc<Recovered>, Error> {
+        let config = model.settings(config, Stage::Program);
+        if let Some(known) = self.programs.find(&config) {
+            return Ok(known);
         }
-        Ok(shaped)
+        let shaped = self.shaped(model, &config)?;
+        let recovered = model.program(&shaped, &config)?;
+        self.made.programs += 1;
+        Ok(self.programs.keep(config, recovered, |known| known.program.typed.types.len()))
     }
 
     /// Forgets the oldest runs where there are too many, but for the newest so many.
@@ -182,11 +224,48 @@ impl Stages {
     }
 }
 
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Kept<T> {
+    /// COUNT: values of all graphs that are kept, the newest in any case.
+    const VALUES: usize = 1 << 17;
+
+    fn find(&self, config: &Config) -> Option<Rc<T>> {
+        let known = self.0.iter().find(|(known, _)| known == config);
+        known.map(|(_, made)| Rc::clone(made))
+    }
+
+    /// Keeps one more, and forgets the oldest where there are too many values.
+    fn keep(&mut self, config: Config, made: T, values: impl Fn(&T) -> usize) -> Rc<T> {
+        let made = Rc::new(made);
+        self.0.push((config, Rc::clone(&made)));
+        let mut sum: usize = self.0.iter().map(|(_, made)| values(made)).sum();
+        while let Some((_, oldest)) =
+            self.0.first().filter(|_| self.0.len() > 1 && sum > Self::VALUES)
+        {
+            sum -= values(oldest);
+            self.0.remove(0);
+        }
+        made
+    }
+}
+
 impl Known {
-    /// COUNT: events that it keeps.
+    /// COUNT: events and kernels that it keeps.
     fn events(&self) -> usize {
         let resized = self.variants.iter().filter_map(|(_, variant)| variant.trace.as_ref());
-        resized.map(|trace| trace.events.len()).sum::<usize>() + self.run.trace.events.len()
+        let resized: usize = resized.map(|trace| trace.events.len()).sum();
+        let kernels = self.run.launches.as_ref().map_or(0, |launches| launches.list.len());
+        resized + self.run.trace.events.len() + kernels
+    }
+
+    /// Whether the run on a hardware is the same to the byte.
+    fn is_same(&self, hardware: &Hardware) -> bool {
+        matches!(self.run.asked.on(&self.run.trace, hardware), Elsewhere::Same)
     }
 
     /// The run on a hardware, if it would be the same there but for the sizes of scratch.

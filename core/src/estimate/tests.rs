@@ -16,7 +16,7 @@ const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
 fn events(model: &Model, config: &Config, nodes_max: usize) -> Result<Vec<String>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-    let trace = model.record(&shaped, config, hardware)?.trace;
+    let trace = model.program(&shaped, config)?.record(config, hardware, None)?.trace;
     let mut order = BTreeMap::new();
     let mut marks = trace.phases.iter().peekable();
     let mut lines = Vec::new();
@@ -45,7 +45,9 @@ fn launched(
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
     let steady = Script::training(config)?.steady;
-    let (_, launches) = model.launches_of(&shaped, config, hardware, steady)?;
+    let program = model.program(&shaped, config)?;
+    let run = program.record(config, hardware, Some(steady))?;
+    let launches = run.launches.expect("they were asked for");
     let mut counts = BTreeMap::new();
     for launch in &launches.list {
         let Launch { phase, operator, module, kernel, times, .. } = launch;
@@ -80,7 +82,9 @@ fn launches_change_no_event() {
         let shaped = model.shape(&config).expect("shapes");
         let run = |launching| {
             let sink = Diagnostics::default();
-            let (program, loss) = model.program(&shaped, &config, &sink).expect("a program");
+            let Recovered { program, .. } = model.program(&shaped, &config).expect("a program");
+            let loss =
+                Loss::choose(config.loss, &program.graph, &program.typed, &sink).expect("a loss");
             let rt = Runtime::new(hardware, config.pytorch);
             if launching {
                 rt.record_launches(Script::training(&config).expect("a script").steady);

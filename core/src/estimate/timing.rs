@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::Model;
 use super::usual::reads_texts;
+use super::{Model, Stages};
 use crate::config::Config;
 use crate::device::{self, Device};
-use crate::eager::{Asked, Launches};
+use crate::eager::Launches;
 use crate::error::Error;
 use crate::time::{Clock, Gpu, StepTime, Timing};
 
@@ -15,14 +15,13 @@ use crate::time::{Clock, Gpu, StepTime, Timing};
 pub struct Timings<'a> {
     model: &'a Model,
     config: Config,
-    /// The kernels, and what of the hardware they depend on.
-    known: Vec<(Asked, Rc<Launches>)>,
+    stages: &'a mut Stages,
 }
 
 impl<'a> Timings<'a> {
     /// Of a configuration; nothing is computed yet.
-    pub fn new(model: &'a Model, config: &Config) -> Self {
-        Self { model, config: config.clone(), known: Vec::new() }
+    pub fn new(model: &'a Model, config: &Config, stages: &'a mut Stages) -> Self {
+        Self { model, config: config.clone(), stages }
     }
 
     /// A step on a GPU.
@@ -44,7 +43,7 @@ impl<'a> Timings<'a> {
     pub fn clock(&mut self, events: &[usize]) -> Result<Option<Clock>, Error> {
         let device = device::find(&self.config.device)?;
         let gpu = Gpu::of(device)?;
-        let launches = self.launches(device)?;
+        let launches = self.stages.launches(self.model, &self.config, device, true)?;
         let is_whole = launches.list.iter().all(|launch| launch.times == 1);
         Ok(is_whole.then(|| Clock::of(&launches, gpu, events)))
     }
@@ -54,17 +53,7 @@ impl<'a> Timings<'a> {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn launches(&mut self, device: &Device) -> Result<Rc<Launches>, Error> {
-        let hardware = device.hardware(self.config.pytorch, self.config.cudnn);
-        let known = self.known.iter().find(|(asked, _)| asked.chooses_alike(&hardware));
-        if let Some((_, launches)) = known {
-            return Ok(Rc::clone(launches));
-        }
-        let mut there = self.config.clone();
-        there.choose_device(device.id);
-        let (asked, launches) = self.model.launched(&there, 1)?;
-        let launches = Rc::new(launches);
-        self.known.push((asked, Rc::clone(&launches)));
-        Ok(launches)
+        self.stages.launches(self.model, &self.config, device, false)
     }
 }
 

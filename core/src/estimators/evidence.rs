@@ -9,7 +9,7 @@ use crate::allocator::Settings;
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::error::Error;
-use crate::estimate::{Layer, Model, Simulation};
+use crate::estimate::{Layer, Model, Simulation, Stages};
 use crate::tensor::numel;
 use crate::trace::{Category, Event, Phase, PhaseMark, Storage, Trace};
 
@@ -33,11 +33,15 @@ pub struct Run<'s> {
 }
 
 impl<'s> Run<'s> {
-    /// What was simulated of a model.
+    /// What was simulated of a model, with these stages.
     ///
     /// # Errors
     /// As [`Model::estimate`].
-    pub fn of(model: &Model, simulation: &'s Simulation) -> Result<Self, Error> {
+    pub fn of(
+        model: &Model,
+        simulation: &'s Simulation,
+        stages: &mut Stages,
+    ) -> Result<Self, Error> {
         let config = simulation.config();
         let batch = model.batch();
         let batch =
@@ -47,7 +51,7 @@ impl<'s> Run<'s> {
             trace: Cow::Borrowed(simulation.trace()),
             config: Cow::Borrowed(config),
             settings: *simulation.settings(),
-            layers: model.layers(config)?,
+            layers: model.layers(simulation.asked(), stages)?,
             batch: batch.max(1),
             context: verdict.context,
             usable: verdict.usable(),

@@ -1,8 +1,10 @@
 //! Builds a [`Graph`] node by node, for families of models and for layer specs.
 
+use std::sync::Arc;
+
 use crate::diagnostic::Diagnostic;
 use crate::graph::{
-    Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Value, ValueId,
+    Attribute, DeclaredType, Dim, Elements, Graph, Level, Literal, Member, Node, Value, ValueId,
 };
 use crate::sorted;
 use crate::tensor::DType;
@@ -19,7 +21,8 @@ pub(super) struct Builder {
 impl Builder {
     pub(super) fn new(name: &str, diagnostics: Vec<Diagnostic>) -> Self {
         let name = name.to_owned();
-        let graph = Graph { name, opset: OPSET, is_program: true, diagnostics, ..Graph::default() };
+        let graph =
+            Graph { name, opset: OPSET, level: Level::Program, diagnostics, ..Graph::default() };
         Self { graph }
     }
 
@@ -105,7 +108,7 @@ impl Builder {
             self.value(Value { name, declared: None, initializer: None })
         });
         let made: Vec<ValueId> = made.collect();
-        self.graph.nodes.push(Node {
+        self.graph.nodes.push(Arc::new(Node {
             name: named(base),
             op: op.to_owned(),
             domain: domain.to_owned(),
@@ -116,7 +119,7 @@ impl Builder {
             ),
             module: module.to_owned(),
             ..Node::default()
-        });
+        }));
         made
     }
 

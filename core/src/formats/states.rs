@@ -4,9 +4,10 @@
 //! parameter a gradient.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind};
-use crate::graph::{Graph, Literal, Member, Node, Value, ValueId};
+use crate::graph::{Graph, Level, Literal, Member, Node, Value, ValueId};
 use crate::sorted;
 use crate::tensor::DType;
 
@@ -25,7 +26,7 @@ pub(super) struct State {
 /// # Errors
 /// When a tensor has no name, or none is trained.
 pub(super) fn program(states: Vec<State>) -> Result<Graph, Error> {
-    let mut graph = Graph { is_traced: true, opset: 20, ..Graph::default() };
+    let mut graph = Graph { level: Level::Trace, opset: 20, ..Graph::default() };
     let (mut inputs, mut buffers) = (Vec::new(), Vec::new());
     let mut result = "states".to_owned();
     for State { name, dtype, dims, is_trained } in states {
@@ -52,14 +53,14 @@ pub(super) fn program(states: Vec<State>) -> Result<Graph, Error> {
     graph.members.append(&mut buffers);
     let output = ValueId(graph.values.len());
     graph.values.push(Value { name: result, ..Value::default() });
-    graph.nodes.push(Node {
+    graph.nodes.push(Arc::new(Node {
         name: "states".to_owned(),
         op: "States".to_owned(),
         domain: "torch".to_owned(),
         inputs,
         outputs: vec![Some(output)],
         ..Node::default()
-    });
+    }));
     graph.outputs.push(output);
     Ok(graph)
 }
@@ -70,7 +71,7 @@ pub(super) fn program(states: Vec<State>) -> Result<Graph, Error> {
 /// # Errors
 /// As [`program`].
 pub(super) fn only(graph: &Graph) -> Result<Graph, Error> {
-    let is_lookup = |node: &&Node| node.op == "Gather" || node.op == "Embedding";
+    let is_lookup = |node: &&Arc<Node>| node.op == "Gather" || node.op == "Embedding";
     let tables = graph.nodes.iter().filter(is_lookup).filter_map(|node| node.input(0));
     let dims = |id: ValueId| Some(graph.value(id)?.initializer.as_ref()?.dims.as_slice());
     let tables: BTreeSet<&[u64]> = sorted::set(tables.filter_map(dims));

@@ -75,7 +75,7 @@ pub(crate) fn counts(graph: &Graph) -> Vec<ValueId> {
     if graph.nodes.iter().all(|node| node.bodies().next().is_none()) {
         return found;
     }
-    let mut nodes: Vec<&Node> = graph.nodes.iter().collect();
+    let mut nodes: Vec<&Node> = graph.nodes.iter().map(AsRef::as_ref).collect();
     let mut at = 0;
     while let Some(node) = nodes.get(at) {
         nodes.extend(node.bodies().flat_map(|body| &body.nodes).collect::<Vec<_>>());

@@ -1,5 +1,7 @@
 //! Small graphs, written as nodes over named values.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::graph::{Attribute, DeclaredType, Dim, Literal, Value};
 use crate::tensor::DType;
@@ -61,13 +63,13 @@ impl Sketch {
         let outputs: Vec<_> = outputs.split_whitespace().map(|name| Some(self.id(name))).collect();
         self.0.outputs = outputs.iter().copied().flatten().collect();
         let attributes = attributes.iter().map(|(name, a)| ((*name).to_owned(), a.clone()));
-        self.0.nodes.push(Node {
+        self.0.nodes.push(Arc::new(Node {
             op: op.to_owned(),
             inputs,
             outputs,
             attributes: attributes.collect(),
             ..Node::default()
-        });
+        }));
         self.0.opset = 20;
         self
     }

@@ -4,6 +4,7 @@
 //! A reader of such a copy names it in the text of its call, and reads the original.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::View;
 use super::calls::{self, Names, Noted};
@@ -108,7 +109,7 @@ fn copy(view: &mut View<'_>, source: ValueId, name: &str, readers: &[NodeId]) ->
     view.behind.entry(at).or_default().push(node);
     for reader in readers {
         let Some(slot) = view.nodes.get_mut(reader.0) else { continue };
-        let inputs = slot.to_mut().inputs.iter_mut();
+        let inputs = Arc::make_mut(slot).inputs.iter_mut();
         inputs.filter(|input| **input == Some(source)).for_each(|input| *input = Some(copied));
     }
     view.rests_on_reason(copied);

@@ -270,7 +270,7 @@ pub(super) fn missing_from_blocks(view: &View<'_>) -> Option<(usize, Bytes)> {
         Some(ty.size() + Bytes(ty.numel()))
     };
     let kept: Vec<Bytes> = view.nodes().filter_map(is_block).collect();
-    let is_silent = !kept.is_empty() && !view.graph().nodes.iter().any(trains);
+    let is_silent = !kept.is_empty() && !view.graph().nodes.iter().any(|node| trains(node));
     is_silent.then(|| (kept.len(), kept.iter().copied().sum()))
 }
 

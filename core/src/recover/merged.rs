@@ -6,6 +6,7 @@
 //! inside of another one, so each has an operator of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{View, is_within};
 use crate::config::Config;
@@ -80,7 +81,7 @@ pub(super) fn copy(
         inputs.for_each(|input| *input = Some(own));
         // What the reader makes is what it made before: it rests on nothing new.
         if let Some(slot) = view.nodes.get_mut(reader.0) {
-            *slot = std::borrow::Cow::Owned(node);
+            *slot = Arc::new(node);
         }
     }
     view.nodes_changed = true;

@@ -25,7 +25,7 @@ pub(crate) const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running
 pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
     // A program or a trace states what its modules register, read or not.
-    let registered: BTreeSet<&str> = if graph.is_program || graph.is_traced {
+    let registered: BTreeSet<&str> = if graph.level.is_whole() {
         sorted::set(graph.members.iter().map(|(name, _)| name.as_str()))
     } else {
         BTreeSet::new()
@@ -104,7 +104,7 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 pub(super) fn unread_buffers(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> {
     let Some(ty) = view.typed.ty(id) else { return Vec::new() };
     // A trace has all buffers itself.
-    if view.graph().is_traced {
+    if view.graph().level.is_trace() {
         return Vec::new();
     }
     let name = view.graph().value_name(id);
@@ -116,7 +116,7 @@ pub(super) fn unread_buffers(view: &View<'_>, id: ValueId) -> Vec<(String, Tenso
         return vec![(format!("{module}num_batches_tracked"), counter)];
     }
     // A program lists all that its modules register.
-    if view.graph().is_program {
+    if view.graph().level.is_program() {
         return Vec::new();
     }
     let reader = view.readers(id).first().and_then(|at| view.node(*at));

@@ -5,6 +5,8 @@
 //! Neither the table nor the index depends on the input, so exporters store the result: `n²` numbers for each
 //! head, without a name, in place of a few trained rows.
 
+use std::sync::Arc;
+
 use super::patterns::torch;
 use super::weights::is_unnamed;
 use super::{View, is_within};
@@ -132,7 +134,7 @@ fn unfold(view: &mut View<'_>, bias: &Folded) -> Option<()> {
             steps.push((own("Reshape"), view.dims(bias.value)?.to_vec()));
         }
     }
-    view.graph.to_mut().values.get_mut(bias.value.0)?.initializer = None;
+    Arc::make_mut(&mut view.graph).values.get_mut(bias.value.0)?.initializer = None;
     let last = steps.len().checked_sub(1)?;
     let mut made = None;
     let mut nodes = Vec::new();

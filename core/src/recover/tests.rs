@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use expect_test::Expect;
 
@@ -11,7 +12,7 @@ use crate::diagnostic::Diagnostics;
 use crate::graph::{
     Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Origin, Value, ValueId,
 };
-use crate::infer::infer;
+use crate::infer::{Typed, infer};
 use crate::tensor::{DType, TensorType};
 
 mod activations;
@@ -40,9 +41,8 @@ fn check_with(config: &Config, file: &str, expected: &Expect) {
 /// The program that is recovered from a file, as text, and what is said of it.
 fn recovered(config: &Config, file: &str) -> String {
     let graph = parse(file);
-    let (shapes, sink) = (Diagnostics::default(), Diagnostics::default());
-    let typed = infer(&graph, &BTreeMap::new(), &shapes).expect("the file has types");
-    let program = recover(&graph, &typed, config, &sink);
+    let sink = Diagnostics::default();
+    let program = recover(&graph, &types(&graph), config, &sink);
     let mut text = String::new();
     let name = |id: &Option<ValueId>| {
         id.map_or_else(|| "-".to_owned(), |id| program.graph.value_name(id).to_owned())
@@ -74,7 +74,7 @@ fn recovered(config: &Config, file: &str) -> String {
     text
 }
 
-fn parse(file: &str) -> Graph {
+fn parse(file: &str) -> Arc<Graph> {
     let mut graph = Graph { producer: "pytorch 2.15.0".to_owned(), opset: 20, ..Graph::default() };
     let mut ids = BTreeMap::new();
     for line in file.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -102,13 +102,19 @@ fn parse(file: &str) -> Graph {
             }
             _ => {
                 let node = node(line, &mut graph, &mut ids);
-                graph.nodes.push(node);
+                graph.nodes.push(Arc::new(node));
             }
         }
     }
     let last = graph.nodes.last().expect("there are nodes");
     graph.outputs = last.outputs.iter().copied().flatten().collect();
-    graph
+    Arc::new(graph)
+}
+
+/// The types of a file's values.
+fn types(graph: &Graph) -> Arc<Typed> {
+    let typed = infer(graph, &BTreeMap::new(), &Diagnostics::default());
+    Arc::new(typed.expect("the file has types"))
 }
 
 fn value(graph: &mut Graph, ids: &mut BTreeMap<String, ValueId>, name: &str) -> ValueId {
@@ -216,7 +222,7 @@ fn work_is_linear_in_the_nodes() {
                 writeln!(file, "{block}").unwrap();
             }
             let (graph, sink) = (parse(&file), Diagnostics::default());
-            let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+            let typed = types(&graph);
             VISITS.set(0);
             let program = recover(&graph, &typed, &Config::default(), &sink);
             assert!(program.nodes.len() >= 3 * count, "{:?}", program.nodes.len());

@@ -47,9 +47,7 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
         if let Some(name) = name {
             view.take_for_state(value, &name);
             for value in computed {
-                if let Some(elements) = view.typed.to_mut().elements.get_mut(value.0) {
-                    *elements = None;
-                }
+                view.forget_elements(value);
             }
             count = count.saturating_add(1);
         }

@@ -15,7 +15,7 @@ use crate::tensor::{DType, TensorType, numel};
 use crate::trace::Category;
 
 /// By the last weight of each recurrent module that comes to the device: all of them, in this order.
-pub(super) fn modules(program: &Program<'_>) -> BTreeMap<ValueId, Vec<ValueId>> {
+pub(super) fn modules(program: &Program) -> BTreeMap<ValueId, Vec<ValueId>> {
     let mut modules = BTreeMap::new();
     let mut ranks: BTreeMap<ValueId, usize> = BTreeMap::new();
     for node in &program.nodes {

@@ -7,7 +7,6 @@
 mod blocks;
 mod frames;
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -67,7 +66,7 @@ impl<'a> Step<'a> {
     /// The step of a node, before it is known what dies with it.
     fn new(
         rt: &Runtime,
-        program: &Program<'_>,
+        program: &Program,
         typed: &Typed,
         node: &'a Node,
         trips: &mut Trips<'a>,
@@ -104,7 +103,7 @@ impl<'a> Forward<'a> {
     /// Looks operators up and finds the last reader of every value.
     pub fn plan(
         rt: &Runtime,
-        program: &'a Program<'_>,
+        program: &'a Program,
         typed: &'a Typed,
         roles: &[Role],
         checkpoint: Checkpoint,
@@ -122,10 +121,14 @@ impl<'a> Forward<'a> {
                 *count += 1;
             }
         }
-        let on_device: Vec<&Node> =
-            program.nodes.iter().map(Cow::as_ref).filter(|node| !is_folded(node, typed)).collect();
+        let on_device: Vec<&Node> = program
+            .nodes
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|node| !is_folded(node, typed))
+            .collect();
         let is_alias = |node: &Node| node.op == "Cast" && keeps_type(node, typed);
-        let habits = !graph.is_program;
+        let habits = !graph.level.is_program();
         let mut last_holder =
             frames::last_holders(&on_device, graph.values.len(), habits, is_alias);
         frames::hold(&mut last_holder, &on_device, &program.names);
@@ -368,7 +371,7 @@ fn regions(
 
 /// Why what a node makes is not simply proven.
 fn reason(
-    program: &Program<'_>,
+    program: &Program,
     typed: &Typed,
     node: &Node,
     operator: Option<&Operator>,

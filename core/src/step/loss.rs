@@ -294,6 +294,8 @@ fn is_causal(graph: &Graph) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::graph::{Node, Value};
 
@@ -316,7 +318,7 @@ mod tests {
         };
         let graph = Graph {
             values: vec![value("input_ids"), value("logits")],
-            nodes: vec![node],
+            nodes: vec![Arc::new(node)],
             inputs: vec![read],
             outputs: vec![made],
             ..Graph::default()

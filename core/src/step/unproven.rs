@@ -58,7 +58,7 @@ impl Guess<'_> {
 }
 
 /// Marks workspaces of rare kinds as assumed; returns what there is to say of the worst guess.
-pub(super) fn mark(program: &Program<'_>, typed: &Typed, trace: &mut Trace) -> Option<Diagnostic> {
+pub(super) fn mark(program: &Program, typed: &Typed, trace: &mut Trace) -> Option<Diagnostic> {
     let mut guesses = sorted::map(program.nodes.iter().filter_map(|node| {
         let (node, kind) = (node.as_ref(), kind(node, typed)?);
         let (guessed, tensors) = (Bytes::ZERO, tensors(node, typed));

@@ -18,8 +18,9 @@ const LEARNED: [&str; 4] = ["schedtune", "gpumemnet-mlp", "gpumemnet-transformer
 
 /// What all say of a run.
 fn all(model: &Model, config: &Config) -> Result<Vec<Option<u64>>, Error> {
-    let simulation = model.simulate(config, &mut Stages::default())?;
-    let run = estimators::Run::of(model, &simulation)?;
+    let mut stages = Stages::default();
+    let simulation = model.simulate(config, &mut stages)?;
+    let run = estimators::Run::of(model, &simulation, &mut stages)?;
     let evidence = Evidence::of(&run);
     Ok(ALL.iter().map(|one| one.estimate(&evidence).ok().map(|said| said.bytes.0)).collect())
 }
@@ -54,8 +55,9 @@ fn measured_runs_are_known_by_what_they_are() {
 }
 
 fn identity(model: &Model, config: &Config) -> Result<String, Error> {
-    let simulation = model.simulate(config, &mut Stages::default())?;
-    let run = estimators::Run::of(model, &simulation)?;
+    let mut stages = Stages::default();
+    let simulation = model.simulate(config, &mut stages)?;
+    let run = estimators::Run::of(model, &simulation, &mut stages)?;
     Ok(Evidence::of(&run).identity())
 }
 

@@ -58,7 +58,7 @@ fn a_validation_pass_drops_nothing_and_keeps_nothing() {
         let (plain, evaluated) = (traced(case), traced(&format!("{case} --evaluation")));
         let drops = |trace: &Trace| {
             let names = trace.operators.iter().map(|&operator| trace.label(operator));
-            names.filter(|name| name.to_lowercase().contains("dropout")).count()
+            names.filter(|name| name.to_ascii_lowercase().contains("dropout")).count()
         };
         assert!(drops(&plain) > 0, "{case} drops nothing in training");
         assert_eq!(drops(&evaluated), drops(&plain), "{case}");

@@ -1,6 +1,7 @@
 //! Hooks of the step: called at the right places, and what they allocate is in the trace there.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use highwater_core::config::Checkpoint;
@@ -29,8 +30,8 @@ fn record(spec: &str, config: &Config, hooks: &dyn Hooks) -> Trace {
 
 fn run(spec: &str, config: &Config, hooks: &dyn Hooks) -> (Trace, Vec<Diagnostic>) {
     let sink = Diagnostics::default();
-    let graph = formats::open(&mut spec.as_bytes(), "spec").unwrap().graph;
-    let typed = infer::infer(&graph, &config.dims, &sink).unwrap();
+    let graph = Arc::new(formats::open(&mut spec.as_bytes(), "spec").unwrap().graph);
+    let typed = Arc::new(infer::infer(&graph, &config.dims, &sink).unwrap());
     let program = recover::recover(&graph, &typed, config, &sink);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink).unwrap();
     let (trace, _) = step::record(&program, &loss, config, recording::A100, hooks, &sink).unwrap();

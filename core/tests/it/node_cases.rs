@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use expect_test::expect_file;
 use highwater_core::diagnostic::Diagnostics;
@@ -91,7 +92,7 @@ fn answer(case: &Case, model: &[u8]) -> (Answer, String) {
 /// A shape that is not the example's, where nothing says that it is unknown.
 fn wrong_shape(case: &Case, graph: &highwater_core::graph::Graph) -> Option<String> {
     let sink = Diagnostics::default();
-    let (graph, typed) = unroll(graph, &BTreeMap::new(), &sink).ok()?;
+    let (graph, typed) = unroll(Arc::new(graph.clone()), &BTreeMap::new(), &sink).ok()?;
     if typed.lower_bound {
         return None;
     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use highwater_core::bytes::{Bytes, grouped};
 use highwater_core::device;
 use highwater_core::eager::launch::Class;
-use highwater_core::estimate::Timings;
+use highwater_core::estimate::{Stages, Timings};
 use highwater_core::time::{Bound, Part, Picoseconds, Timing};
 use highwater_core::trace::Phase;
 use highwater_core::{Config, Error, Model, sorted};
@@ -16,6 +16,9 @@ use crate::model::times::{Phrase, Row, Sheet, Times};
 /// COUNT: modules and operators that are listed.
 const LONGEST: usize = 12;
 
+/// A configuration, the events whose moments are wanted, and whether all tables are → times.
+type Step = fn(&Model, &mut Stages, &Config, events: &[usize], all: bool) -> Result<Times, Error>;
+
 /// What computes times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clockwork {
@@ -24,9 +27,9 @@ pub(crate) struct Clockwork {
     ///
     /// # Errors
     /// The model cannot be estimated so, or its GPU has no published rates.
-    pub(crate) step: fn(&Model, &Config, events: &[usize], all: bool) -> Result<Times, Error>,
+    pub(crate) step: Step,
     /// PERCENT: how much longer a sample takes with a configuration than so many picoseconds.
-    pub(crate) change: fn(&Model, &Config, sample: u64) -> Option<i64>,
+    pub(crate) change: fn(&Model, &mut Stages, &Config, sample: u64) -> Option<i64>,
 }
 
 /// What computes times.
@@ -44,8 +47,14 @@ fn phrase(english: &str, parts: &[(&str, &str)]) -> Phrase {
     Phrase(english.to_owned(), parts.iter().map(owned).collect())
 }
 
-fn step(model: &Model, config: &Config, events: &[usize], all: bool) -> Result<Times, Error> {
-    let mut timings = Timings::new(model, config);
+fn step(
+    model: &Model,
+    stages: &mut Stages,
+    config: &Config,
+    events: &[usize],
+    all: bool,
+) -> Result<Times, Error> {
+    let mut timings = Timings::new(model, config, stages);
     let own = timings.on(device::find(&config.device)?)?;
     let clock = timings.clock(events)?.unwrap_or_default();
     let sheets = if all { sheets(&own, &mut timings)? } else { Vec::new() };
@@ -61,9 +70,9 @@ fn step(model: &Model, config: &Config, events: &[usize], all: bool) -> Result<T
     })
 }
 
-fn change(model: &Model, config: &Config, sample: u64) -> Option<i64> {
+fn change(model: &Model, stages: &mut Stages, config: &Config, sample: u64) -> Option<i64> {
     let device = device::find(&config.device).ok()?;
-    let timing = Timings::new(model, config).on(device).ok()?;
+    let timing = Timings::new(model, config, stages).on(device).ok()?;
     let Picoseconds(step) = timing.time.step();
     let (then, now) = (i128::from(step / timing.samples.max(1)), i128::from(sample));
     let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use onnx_ir::{AttributeProto, AttributeType, GraphProto, ModelProto, TensorProto, TypeProto};
 
@@ -49,7 +50,7 @@ pub(super) fn graph(model: &ModelProto) -> Result<Graph, Error> {
     for node in &flat.nodes {
         builder.define_outputs(node)?;
     }
-    builder.graph.nodes = builder.nodes(&flat.nodes)?;
+    builder.graph.nodes = builder.nodes(&flat.nodes)?.into_iter().map(Arc::new).collect();
     if builder.graph.nodes.is_empty() {
         let message = "the file's graph has no operators, so there is nothing to estimate";
         return Err(Error::new(ErrorKind::NoGraph, message));

@@ -11,6 +11,7 @@
 //! - Graphs inside nodes (`wrap_with_set_grad_enabled`) are inlined.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
@@ -19,7 +20,7 @@ use super::program::{self, ExportedProgram, list, text};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{
-    DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Origin, Value, ValueId,
+    DeclaredType, Dim, Elements, Graph, Level, Literal, Member, Node, Origin, Value, ValueId,
 };
 use crate::sorted;
 use crate::tensor::DType;
@@ -76,7 +77,7 @@ impl<'j> Lower<'j> {
             graph: Graph {
                 producer: format!("{producer}{}", program.torch),
                 opset: OPSET,
-                is_traced: true,
+                level: Level::Trace,
                 ..Graph::default()
             },
             ids: BTreeMap::new(),
@@ -278,7 +279,7 @@ impl<'j> Lower<'j> {
         if trained {
             self.trained.extend(node.outputs.iter().flatten());
         }
-        self.graph.nodes.push(node);
+        self.graph.nodes.push(Arc::new(node));
     }
 
     /// Whether a value follows from what is trained.

@@ -1,11 +1,8 @@
 //! Operators that exporters decompose, recognised by what their nodes compute.
 
-use std::collections::BTreeMap;
-
-use super::parse;
+use super::{parse, types};
 use crate::config::Config;
 use crate::diagnostic::Diagnostics;
-use crate::infer::infer;
 use crate::recover::recover;
 
 #[test]
@@ -42,7 +39,7 @@ fn operators_are_found_by_what_their_nodes_compute() {
     ] {
         let graph = parse(&format!("input x f[2,4,6]\n{file}"));
         let sink = Diagnostics::default();
-        let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+        let typed = types(&graph);
         let program = recover(&graph, &typed, &Config::default(), &sink);
         let found: Vec<&str> = program.nodes.iter().map(|node| node.op.as_str()).collect();
         assert_eq!(found.join(" "), expected, "{file}");

@@ -1,13 +1,10 @@
 //! Single calls: products, tables, activations, and operators that run in place.
 
-use std::collections::BTreeMap;
-
 use expect_test::expect;
 
-use super::{check, parse};
+use super::{check, parse, types};
 use crate::config::{Config, InPlace};
 use crate::diagnostic::Diagnostics;
-use crate::infer::infer;
 use crate::recover::recover;
 
 #[test]
@@ -136,7 +133,7 @@ fn gelu_by_tanh_where_its_cube_is_a_product() {
     // transformers' own activation has a power, and runs as it is written.
     let graph = parse(&model("Pow(x, three)"));
     let sink = Diagnostics::default();
-    let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+    let typed = types(&graph);
     let program = recover(&graph, &typed, &Config::default(), &sink);
     assert!(program.nodes.iter().all(|node| node.op != "Gelu"));
 }
@@ -205,7 +202,7 @@ fn in_place_is_a_setting() {
     ] {
         let graph = parse(file);
         let sink = Diagnostics::default();
-        let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+        let typed = types(&graph);
         let program = recover(&graph, &typed, &Config { in_place, ..Config::default() }, &sink);
         let marked = program.nodes.iter().filter(|node| node.attributes.contains_key("in_place"));
         let outputs = marked.filter_map(|node| node.outputs[0]);
@@ -232,7 +229,7 @@ fn functions_overwrite_nothing() {
              {block}.relu: module = Relu(c)"
         ));
         let sink = Diagnostics::default();
-        let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+        let typed = types(&graph);
         let program = recover(&graph, &typed, &Config::default(), &sink);
         let marked = program.nodes.iter().filter(|node| node.attributes.contains_key("in_place"));
         let outputs = marked.filter_map(|node| node.outputs[0]);

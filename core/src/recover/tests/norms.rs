@@ -1,13 +1,10 @@
 //! Normalisation that exporters fold or decompose.
 
-use std::collections::BTreeMap;
-
 use expect_test::expect;
 
-use super::{check, check_with, parse};
+use super::{check, check_with, parse, types};
 use crate::config::{Config, Recover};
 use crate::diagnostic::Diagnostics;
-use crate::infer::infer;
 use crate::recover::recover;
 
 /// A convolution as the TorchScript exporter writes it after folding.
@@ -206,7 +203,7 @@ fn rms_norm_of_transformers() {
     ] {
         let graph = parse(&file("h", tail));
         let sink = Diagnostics::default();
-        let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+        let typed = types(&graph);
         let program = recover(&graph, &typed, &Config::default(), &sink);
         let norm = program.nodes.last().expect("something runs");
         let flag = |name| norm.int(name).unwrap_or_default();
