@@ -122,8 +122,8 @@ export async function openPage({ context, address }, path = '') {
   // Of the context, so that the worker's requests are seen as well.
   // The readers of models, with what other parts share, come by themselves, once the first answer is there or the page
   // is idle; cuDNN's choices for other cards when they are judged; the families of models for the first configuration
-  // or print.
-  const itself = ['highwater-reader', 'highwater-shared', 'choices-', 'families-'].map((begins) => address + begins);
+  // or print; the icon when the browser likes.
+  const itself = ['icon-', 'highwater-reader', 'highwater-shared', 'choices-', 'families-'].map((begins) => address + begins);
   const isAsked = (url) => !itself.some((begins) => url.startsWith(begins));
   context.on('request', (request) => isAsked(request.url()) && requests.push(request.url()));
   await page.addInitScript(watchLongTasks);
@@ -169,9 +169,9 @@ export async function chooseEntry(page, name) {
 /** Chooses an example in the field that opens things. */
 export const chooseExample = chooseEntry;
 
-/** Shows a section of the answer: its id. */
+/** Shows a section of the answer: its id. By a key, since the row of tabs may move under a pointer. */
 export async function show(page, section) {
-  await page.locator(`#tab-${section}`).click();
+  await page.locator(`#tab-${section}`).press('Enter');
   await page.locator(`#section-${section}`).waitFor();
 }
 

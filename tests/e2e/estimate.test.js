@@ -64,11 +64,8 @@ test('an example opens with one request, and its verdict reads', async () => {
   await takePictures(page, 'resnet50');
 });
 
-test('without what cuDNN chooses elsewhere, other GPUs do not read as fitting', async (t) => {
-  const { context } = browser;
-  const missing = (route) => route.fulfill({ status: 404 });
-  await context.route('**/choices-*.bin', missing);
-  t.after(() => context.unroute('**/choices-*.bin', missing));
+test('without what cuDNN chooses elsewhere, other GPUs do not read as fitting', async () => {
+  await browser.context.route('**/choices-*.bin', (route) => route.fulfill({ status: 404 }));
   const { page } = await openJudged('ResNet-50');
   // The GPU that is assumed needs none of them.
   assert.match(await verdict(page), / needs [\d.]+ of [\d.]+ GiB/);

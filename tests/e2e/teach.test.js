@@ -160,7 +160,7 @@ test('a page around it opens a model, changes settings and is told the answer', 
   const empty = alone.frames()[1];
   await empty.locator('.hero').waitFor();
   await alone.evaluate((message) => frames[0].postMessage(message, '*'), { highwater: 'open', name: 'first.yaml', text: SPEC });
-  await empty.locator('.headline-lead').getByText(/^first\.yaml /).waitFor();
+  await alone.waitForFunction(() => globalThis.told.some((data) => data.highwater === 'answer'));
   const named = await alone.evaluate(() => globalThis.told.map((data) => data.name).filter(Boolean));
   assert.deepEqual([...new Set(named)], ['first.yaml']);
   assert.deepEqual(errors, []);

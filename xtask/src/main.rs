@@ -89,7 +89,11 @@ enum Task {
         small: bool,
     },
     /// Build the static page into dist/ and weigh it
-    Build,
+    Build {
+        /// Build what the browser tests use, into target/quick-page
+        #[arg(long)]
+        quick: bool,
+    },
     /// Run every check: format, lints, tests, the page, the browser
     Test {
         /// Leave out everything that needs WebAssembly or a browser
@@ -160,7 +164,8 @@ fn perform(task: &Task) -> Result<()> {
         Task::Serve { port, small } => {
             serve(port, if small { Flavour::Small } else { Flavour::Quick })
         }
-        Task::Build => {
+        Task::Build { quick: true } => page::build(Flavour::Quick, &place::quick_page()),
+        Task::Build { quick: false } => {
             page::build(Flavour::Small, &place::dist())?;
             weight::weigh()
         }

@@ -115,6 +115,8 @@ fn is_state(fragment: &str) -> bool {
 pub(crate) fn attach(state: State, openers: Openers) {
     state.recent.set(remembered());
     let timer = StoredValue::new_local(None::<Timeout>);
+    // Whether the model that is on its way was named by the address, so that it has its entry already.
+    let has_entry = StoredValue::new(false);
     let restore = move || {
         let fragment = fragment();
         let is_open =
@@ -129,6 +131,7 @@ pub(crate) fn attach(state: State, openers: Openers) {
             spawn_local(async move {
                 let text = unpack(&fragment).await.ok().and_then(|text| text.as_string());
                 if let Some(text) = text {
+                    has_entry.set_value(true);
                     return open(state, openers, &text);
                 }
                 if !is_open {
@@ -143,7 +146,6 @@ pub(crate) fn attach(state: State, openers: Openers) {
     }
     restore();
     Effect::new(move |_| settle(state));
-    // The first model of a visit that began with it, or came back to it, has its entry already.
     let entries = StoredValue::new(0);
     Effect::new(move |was_open: Option<bool>| {
         state.config.track();
@@ -157,8 +159,9 @@ pub(crate) fn attach(state: State, openers: Openers) {
         } else if is_open {
             let begin = move || {
                 let opened = state.opened.get_untracked();
-                let as_entry = entries.get_value() != opened;
+                let as_entry = entries.get_value() != opened && !has_entry.get_value();
                 entries.set_value(opened);
+                has_entry.set_value(false);
                 spawn_local(async move { drop(write(state, as_entry).await) });
             };
             timer.set_value(Some(Timeout::new(REST, begin)));
@@ -177,17 +180,18 @@ pub(crate) async fn address(state: State) -> Option<String> {
 }
 
 async fn write(state: State, as_entry: bool) -> Option<String> {
+    let before = self::fragment();
     let mut fragment = pack(&described(state, true)?).await.ok()?.as_string()?;
     if fragment.len() > KEPT {
         fragment = pack(&described(state, false)?).await.ok()?.as_string()?;
     }
     // The model may have been closed meanwhile, or the address may name another one.
     let (name, kind) = input(state)?;
-    if state.waiting.with_untracked(Option::is_some) {
+    let is_other = self::fragment() != before || untrack(move || state.is_sample());
+    if is_other || state.waiting.with_untracked(Option::is_some) {
         return None;
     }
-    let is_back = self::fragment() == fragment;
-    show(&fragment, as_entry && !is_back);
+    show(&fragment, as_entry && before != fragment);
     remember(&name, kind, &fragment);
     state.recent.set(remembered());
     state.address.set(fragment.clone());
