@@ -11,7 +11,7 @@ pub(crate) mod parts;
 pub(crate) mod recording;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
@@ -22,7 +22,7 @@ use highwater_core::export::Played;
 use highwater_core::formats::Opened;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
-use highwater_core::{Config, Error, Report, sorted};
+use highwater_core::{Config, Error, Report};
 use highwater_draw::trend::TrendPoint;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -654,7 +654,7 @@ impl Desk {
         let reach = reach.max(TREND);
         let sizes = (1..=TREND).map(|n| reach.saturating_mul(n).div_euclid(TREND));
         // What is on the page is a point of the curve, too.
-        let sizes = sorted::set(sizes.chain([size]));
+        let sizes = sizes.chain([size]).collect::<BTreeSet<_>>();
         self.sweep.trend = Trend { dim: dim.name.clone(), points: Vec::new() };
         self.sweep.trend_shown = now();
         self.sweep.tasks.push_front(Task::TrendEnd);

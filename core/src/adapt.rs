@@ -15,7 +15,6 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Attribute, Literal, Node, ValueId};
 use crate::recover::{DOMAIN, Program, add_value};
-use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// COUNT: no layer is as wide, and so no adapter of any use.
@@ -112,7 +111,7 @@ pub fn is_adapter(name: &str) -> bool {
 /// Weights that are quantised on their way to the device.
 pub fn quantized_weights(program: &Program) -> BTreeSet<ValueId> {
     let quantized = program.nodes.iter().filter(|node| node.attributes.contains_key("bits"));
-    sorted::set(quantized.filter_map(|node| node.input(1)))
+    quantized.filter_map(|node| node.input(1)).collect::<BTreeSet<_>>()
 }
 
 /// A linear layer.
@@ -284,7 +283,7 @@ fn save_modules(program: &mut Program, config: &Config) -> Result<(), Error> {
             }
             let idle = &mut Arc::make_mut(&mut program.graph).idle;
             idle.push(id);
-            sorted::by_key(idle, |id| *id);
+            idle.sort_unstable();
             place(program, &[copy], config, &|_, other| other == id);
             copies += 1;
         }

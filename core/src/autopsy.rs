@@ -6,7 +6,6 @@ use std::cmp::Reverse;
 
 use crate::bytes::Bytes;
 use crate::report::{LiveTensor, Report, Timeline};
-use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{Category, Phase, PhaseMark};
 
@@ -186,7 +185,7 @@ impl Autopsy {
                 }),
             }
         }
-        sorted::by_key(&mut groups, |group| Reverse(group.bytes));
+        groups.sort_by_key(|group| Reverse(group.bytes));
         groups.truncate(GROUPS_MAX);
         groups.retain(|group| group.bytes.times(GROUP_SHARE) >= total);
         let told: Bytes = groups.iter().map(|group| group.bytes).sum();

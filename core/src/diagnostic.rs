@@ -7,8 +7,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sorted;
-
 /// Code of a size that neither the file nor the user gives; its node is the dimension's name.
 pub const ASSUMED_DIMENSION: &str = "assumed-dimension";
 
@@ -97,7 +95,7 @@ impl Diagnostics {
     /// All, the severest first, otherwise in the order in which they were found.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
         let mut found = self.into_inner();
-        sorted::by_key(&mut found, |diagnostic| Reverse(diagnostic.severity));
+        found.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         found
     }
 }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::basis::Reason;
 use crate::diagnostic::Diagnostic;
-use crate::sorted;
 use crate::tensor::DType;
 
 mod order;
@@ -308,7 +307,7 @@ impl Graph {
     /// What the tensors of the exported module are to it, by name, where the file says; the first of a
     /// name counts.
     pub fn members_by_name(&self) -> BTreeMap<String, Member> {
-        sorted::map(self.members.iter().rev().cloned())
+        self.members.iter().rev().cloned().collect::<BTreeMap<_, _>>()
     }
 
     /// Name of a value, for messages.

@@ -41,7 +41,6 @@ pub mod error;
 
 pub mod bytes;
 mod decimal;
-pub mod sorted;
 pub mod tensor;
 
 pub mod basis;

@@ -18,7 +18,6 @@ use crate::config::{Config, PyTorch, SETTINGS, Setting};
 use crate::device::{self, Device, Fit, Suspect};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
-use crate::sorted;
 use crate::source::Source;
 
 /// What was found in a text.
@@ -383,7 +382,7 @@ impl Explanation {
             let off = |suspect: &Suspect| {
                 suspect.device.map_or(u64::MAX, |device| device.context().0.abs_diff(context))
             };
-            sorted::by_key(&mut self.suspects, |suspect| (suspect.device.is_none(), off(suspect)));
+            self.suspects.sort_by_key(|suspect| (suspect.device.is_none(), off(suspect)));
         }
         self.known.device = self.suspects.first().and_then(|suspect| suspect.device);
         let names: Vec<&str> = self.suspects.iter().map(|suspect| suspect.name).collect();

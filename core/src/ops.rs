@@ -4,7 +4,6 @@
 //! (lookup, coverage) is derived from the tables.
 
 use crate::graph::Node;
-use crate::sorted;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -170,7 +169,7 @@ const FAMILIES: &[&[Operator]] = &[
 static SORTED: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
     let families = FAMILIES.iter().flat_map(|family| family.iter());
     let mut rows: Vec<_> = families.collect();
-    sorted::by_key(&mut rows, |row| (row.name, row.domain));
+    rows.sort_by_key(|row| (row.name, row.domain));
     rows
 });
 

@@ -44,7 +44,6 @@ use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Literal, Member, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
-use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 pub(crate) use placement::LEAVES;
@@ -573,7 +572,8 @@ impl<'a> View<'a> {
         let placement = placement::order(&self);
         let to_device = placement::to_device(&self, &placement);
         let unread = placement.iter().map(|&id| (id, placement::unread_buffers(&self, id)));
-        let unread_buffers = sorted::map(unread.filter(|(_, buffers)| !buffers.is_empty()));
+        let unread_buffers =
+            unread.filter(|(_, buffers)| !buffers.is_empty()).collect::<BTreeMap<_, _>>();
         let names = if self.graph.level.is_program() {
             self.graph.held.clone()
         } else {

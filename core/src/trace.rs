@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::basis::Reason;
 use crate::bytes::Bytes;
-use crate::sorted;
 use crate::tensor::TensorType;
 
 /// Declares positions in lists of a [`Trace`]. Four bytes each, since a large run has millions.
@@ -175,7 +174,7 @@ impl ByCategory {
         let all = Category::ALL.map(|category| (category, self.get(category)));
         let mut present: Vec<_> =
             all.into_iter().filter(|(_, bytes)| *bytes > Bytes::ZERO).collect();
-        sorted::by_key(&mut present, |(_, bytes)| Reverse(*bytes));
+        present.sort_by_key(|(_, bytes)| Reverse(*bytes));
         present
     }
 }

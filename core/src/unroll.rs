@@ -22,7 +22,6 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Attribute, Body, Elements, Fold, Graph, Literal, Node, Trip, Value, ValueId};
 use crate::infer::{self, Typed};
-use crate::sorted;
 use crate::tensor::DType;
 
 /// COUNT: nodes that bodies become at most, those included that are settled on the way.
@@ -115,7 +114,7 @@ fn settle(
         }
         assumes = !changed;
     }
-    sorted::by_key(&mut graph.idle, |id| *id);
+    graph.idle.sort_unstable();
     graph.idle.dedup();
     for Assumption { code, severity, message, node, count } in assumptions {
         let more = if count > 1 { format!(" ({count} like it)") } else { String::new() };
@@ -383,7 +382,7 @@ impl<'r> Round<'r> {
                 let place = i64::try_from(place).unwrap_or(i64::MAX);
                 given.push(self.select(*whole, at("scan_input_axes", position), place));
             }
-            let names = sorted::map(body.inputs.iter().copied().zip(given));
+            let names = body.inputs.iter().copied().zip(given).collect::<BTreeMap<_, _>>();
             let mut made = self.run(body, names, trip, is_assumed)?.into_iter();
             carried = made.by_ref().take(n_carried).collect();
             for (list, value) in stacks.iter_mut().zip(made) {
@@ -422,7 +421,7 @@ impl<'r> Round<'r> {
     /// What a body of one input makes of a value; the value, where there is no body.
     fn changed_by(&mut self, node: &Node, name: &str, x: ValueId) -> Result<ValueId, Error> {
         let Some(body) = node.body(name) else { return Ok(x) };
-        let names = sorted::map(body.inputs.iter().map(|input| (*input, x)));
+        let names = body.inputs.iter().map(|input| (*input, x)).collect::<BTreeMap<_, _>>();
         let made = self.run(body, names, 0, self.rests_on_assumption(node))?;
         Ok(made.first().copied().unwrap_or(x))
     }
@@ -579,7 +578,7 @@ impl<'r> Round<'r> {
     /// its nodes make; then its nodes.
     fn need(&mut self, body: &Body) -> (u64, usize) {
         let mut read = weights(self.graph, body);
-        sorted::by_key(&mut read, |id| *id);
+        read.sort_unstable();
         read.dedup();
         let bytes = read.into_iter().filter_map(|id| {
             let literal = self.graph.value(id)?.initializer.as_ref()?;
@@ -629,7 +628,7 @@ impl<'r> Round<'r> {
             op: op.to_owned(),
             inputs: inputs.into_iter().map(Some).collect(),
             outputs: vec![Some(output)],
-            attributes: sorted::map(axis),
+            attributes: axis.into_iter().collect::<BTreeMap<_, _>>(),
             trip: self.trip,
             ..Node::default()
         });

@@ -10,7 +10,6 @@ use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::infer::Typed;
-use crate::sorted;
 use crate::tensor::TensorType;
 
 /// Code of the diagnostic that the headline repeats.
@@ -65,7 +64,7 @@ pub(crate) fn note(graph: &mut Arc<Graph>, typed: &Typed, sink: &Diagnostics) {
     if !idle.is_empty() {
         let graph = Arc::make_mut(graph);
         graph.idle.extend(idle);
-        sorted::by_key(&mut graph.idle, |id| *id);
+        graph.idle.sort_unstable();
     }
 }
 

@@ -4,7 +4,6 @@
 
 use highwater_core::Bytes;
 use highwater_core::report::Report;
-use highwater_core::sorted;
 
 use crate::blocks::{Block, blocks};
 use crate::palette::Ink;
@@ -150,7 +149,7 @@ pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Lab
     let mut tensors: Vec<Strip> = tensors.collect();
     let mut labels = Vec::new();
     for strips in [&mut layers, &mut parts, &mut tensors] {
-        sorted::by_key(strips, |strip| std::cmp::Reverse(strip.most));
+        strips.sort_by_key(|strip| std::cmp::Reverse(strip.most));
         for strip in strips.iter().filter(|strip| !strip.name.is_empty()) {
             let text = format!("{} {}", strip.name, strip.most.short());
             // A band of one tensor is named already.

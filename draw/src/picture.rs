@@ -4,7 +4,6 @@ use highwater_core::Bytes;
 use highwater_core::device::Verdict;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Report, Timeline};
-use highwater_core::sorted;
 use highwater_core::trace::Phase;
 use plotters::prelude::{Color as _, DrawingBackend, SVGBackend};
 use serde::{Deserialize, Serialize};
@@ -260,7 +259,7 @@ fn axis_and_stack<B: DrawingBackend>(
         found.map_or_else(String::new, |(_, text)| text.clone())
     };
     let mut sorted = limits.clone();
-    sorted::by_key(&mut sorted, |limit| limit.bytes);
+    sorted.sort_by_key(|limit| limit.bytes);
     let mut placed = limit_labels(&sorted, top, &say, &mut room);
     placed.extend(labels(&curves, &words.legend, &mut room));
     for Label { text, at, face } in placed {

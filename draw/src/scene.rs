@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use highwater_core::Bytes;
 use highwater_core::report::{DeviceVerdict, Report, Timeline};
-use highwater_core::sorted;
 use serde::{Deserialize, Serialize};
 
 use crate::pyramid::Pyramid;
@@ -131,7 +130,7 @@ impl PartialEq for Ground {
 impl Ground {
     /// Of a report, with room for the one that it is compared with, and for limits that are near.
     pub fn of(report: Arc<Report>, compared: Option<Arc<Report>>, mut limits: Vec<Limit>) -> Self {
-        sorted::by_key(&mut limits, |limit| limit.bytes);
+        limits.sort_by_key(|limit| limit.bytes);
         let other = compared.as_ref().map(|compared| compared.peak.allocated);
         let top = top(&report, other, &limits);
         let pyramid = Pyramid::of(&report.timeline.allocated);

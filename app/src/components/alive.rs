@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use highwater_core::Bytes;
 use highwater_core::report::{LiveTensor, Report, Snapshot};
 use highwater_core::trace::Category;
-use highwater_core::{Bytes, sorted};
 use leptos::either::Either;
 use leptos::html;
 use leptos::prelude::*;
@@ -293,7 +293,7 @@ fn groups(live: &[LiveTensor], found: &[usize], by: Option<Vocabulary>) -> Vec<G
             groups.push(Group { meaning: name.clone(), name, class: "", bytes });
         }
     }
-    sorted::by_key(&mut groups, |group| Reverse(group.bytes));
+    groups.sort_by_key(|group| Reverse(group.bytes));
     groups
 }
 

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use highwater_core::Report;
 use highwater_core::config::Setting;
 use highwater_core::diagnostic::{Diagnostic, Severity};
 use highwater_core::report::{Certainty, Part};
-use highwater_core::{Report, sorted};
 use leptos::prelude::*;
 
 use super::capped::{ShowAll, shown};
@@ -28,7 +28,7 @@ pub(crate) fn Diagnostics(
     let open = RwSignal::new(false);
     let inside = move |report: Arc<Report>| {
         let mut diagnostics: Vec<_> = report.diagnostics.iter().collect();
-        sorted::by_key(&mut diagnostics, |diagnostic| Reverse(diagnostic.severity));
+        diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         let all = diagnostics.len();
         let rows: Vec<_> =
             diagnostics.into_iter().take(shown(open.get(), FIRST)).map(row).collect();

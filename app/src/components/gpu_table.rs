@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use highwater_core::Report;
 use highwater_core::device::Class;
 use highwater_core::report::{DeviceVerdict, Verdict};
-use highwater_core::{Report, sorted};
 use leptos::either::Either;
 use leptos::prelude::*;
 
@@ -63,7 +63,7 @@ fn near(rows: &[DeviceRow], chosen: &str) -> Vec<usize> {
             (if is_chosen { 0 } else { distance.unwrap_or(u64::MAX) }, at)
         })
         .collect();
-    sorted::by_key(&mut distances, |&(distance, at)| (distance, at));
+    distances.sort_by_key(|&(distance, at)| (distance, at));
     distances.into_iter().take(NEAR).map(|(_, at)| at).collect()
 }
 
@@ -388,7 +388,7 @@ fn sorted(rows: &[DeviceRow], key: Key, descending: bool) -> Vec<usize> {
             (position, row.device.with_value(|device| device.name.clone()), known)
         })
         .collect();
-    sorted::by(&mut facts, |left, right| {
+    facts.sort_by(|left, right| {
         let order = match key {
             Key::Name => left.1.cmp(&right.1),
             Key::Capacity => unknown_last(left.2.map(|f| f.0), right.2.map(|f| f.0), descending),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use highwater_core::Bytes;
 use highwater_core::report::Report;
-use highwater_core::{Bytes, sorted};
 use leptos::prelude::*;
 
 use crate::words::format::{exact, length, percent, share};
@@ -147,12 +147,12 @@ fn row(module: Module, total: Bytes, shown: Shown) -> impl IntoView {
 fn tree(report: &Report) -> Module {
     let labels = report.timeline.labels.iter().enumerate();
     let runs: BTreeMap<&str, usize> =
-        sorted::map(labels.map(|(place, label)| (label.as_str(), place)));
+        labels.map(|(place, label)| (label.as_str(), place)).collect::<BTreeMap<_, _>>();
     let parts = report.modules_at_peak.iter();
     let mut parts: Vec<(&str, Bytes)> =
         parts.map(|part| (part.module.as_str(), part.bytes)).collect();
     // Those of which no event is shown come behind the others.
-    sorted::by_key(&mut parts, |(path, _)| runs.get(path).copied().unwrap_or(usize::MAX));
+    parts.sort_by_key(|(path, _)| runs.get(path).copied().unwrap_or(usize::MAX));
     let mut root = Module::default();
     for (path, bytes) in parts {
         root.add(path, bytes);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use highwater_core::{Bytes, Config, Report, sorted};
+use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
 use super::fit_search::FitSearch;
@@ -184,7 +184,7 @@ fn ranked(levers: &[Option<Arc<Effected>>]) -> Ranked {
         }
     }
     let order = |mut found: Vec<(u64, usize)>| -> Vec<usize> {
-        sorted::by_key(&mut found, |&(saved, _)| Reverse(saved));
+        found.sort_by_key(|&(saved, _)| Reverse(saved));
         found.into_iter().map(|(_, at)| at).collect()
     };
     Ranked { saving: order(saving), little: order(little), useless }

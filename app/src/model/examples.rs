@@ -2,7 +2,6 @@
 //!
 //! They travel as graphs that were read already, so that the page answers before the readers of files arrive.
 
-use highwater_core::sorted;
 use std::collections::BTreeMap;
 
 /// One example model.
@@ -23,7 +22,7 @@ pub(crate) struct Example {
 impl Example {
     /// Its sizes, as the settings hold them.
     pub(crate) fn dims(&self) -> BTreeMap<String, u64> {
-        sorted::map(self.dims.iter().map(|&(name, size)| (name.to_owned(), size)))
+        self.dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect::<BTreeMap<_, _>>()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The only access to `highwater_core`: the worker's questions, with answers that can be posted.
 
 use highwater_core::config::{Kind, SETTINGS, Scope};
-use highwater_core::sorted;
 use highwater_core::{Config, device};
 
 use crate::model::protocol::{Device, OpenDim};
@@ -26,7 +25,7 @@ pub(crate) fn devices() -> Vec<Device> {
 /// them answers for the others.
 pub(crate) fn ids_by_interest(chosen: &str) -> Vec<String> {
     let mut rest: Vec<&device::Device> = device::all().iter().collect();
-    sorted::by_key(&mut rest, |device| device.compute_capability);
+    rest.sort_by_key(|device| device.compute_capability);
     let first = std::iter::once(chosen).chain(device::USUAL);
     let mut ids: Vec<String> = Vec::new();
     for id in first.chain(rest.into_iter().map(|device| device.id)) {
@@ -49,7 +48,7 @@ pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
             inputs: dim.inputs,
         })
         .collect();
-    sorted::by_key(&mut dims, |dim| !dim.batch);
+    dims.sort_by_key(|dim| !dim.batch);
     dims
 }
 

@@ -27,7 +27,6 @@ use std::sync::OnceLock;
 use crate::apart;
 use crate::basis::Reason;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
-use crate::sorted;
 use crate::tensor::DType;
 use parse::{Body, Expr};
 
@@ -42,7 +41,7 @@ fn all() -> Option<&'static Rows> {
         return Some(rows);
     }
     let rows = parse::rows(text()?).into_iter();
-    Some(ROWS.get_or_init(|| sorted::map(rows.map(|row| (row.name, row)))))
+    Some(ROWS.get_or_init(|| rows.map(|row| (row.name, row)).collect::<BTreeMap<_, _>>()))
 }
 
 /// An operator.
@@ -351,7 +350,7 @@ impl Given {
                 saved.extend(kept.into_iter().map(|tensor| (*name, tensor)));
             }
         }
-        sorted::by_key(&mut saved, |(name, _)| *name);
+        saved.sort_by_key(|(name, _)| *name);
         for (name, result) in RESULTS.iter().zip(results) {
             let reads = |gradient: &Gradient| {
                 gradient.body.reads(name) && gradient.of.iter().any(|of| self.names.contains(of))

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use super::table::OTHERS;
 use super::{Device, all};
 use crate::bytes::{Bytes, Printed};
-use crate::sorted;
 
 /// A card that a message's total capacity fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +87,7 @@ pub fn suspects(total: Printed) -> Vec<Suspect> {
             Some(Suspect { device, name, fit: totals.fit(total)? })
         })
         .collect();
-    sorted::by_key(&mut suspects, |suspect| {
-        (suspect.fit == Fit::Between, suspect.device.is_none())
-    });
+    suspects.sort_by_key(|suspect| (suspect.fit == Fit::Between, suspect.device.is_none()));
     if suspects.iter().any(|suspect| suspect.fit != Fit::Between) {
         suspects.retain(|suspect| suspect.fit != Fit::Between);
     }

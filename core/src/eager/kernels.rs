@@ -9,7 +9,6 @@
 use super::layout::{broadcast_sizes, contiguous_strides, elementwise_strides, like_strides};
 use super::{Hardware, Runtime, Tensor};
 use crate::bytes::Bytes;
-use crate::sorted;
 use crate::tensor::{DType, Dims, numel};
 
 /// The wider of two types, a float before any integer; of two unlike halves, single precision.
@@ -126,7 +125,7 @@ fn split(x: &Tensor, reduced: &[bool]) -> Option<Split> {
 /// COUNT: reduced dimensions once neighbours that step as one are merged.
 fn coalesced_reduced_dims(dims: &[(u64, u64, bool)]) -> usize {
     let mut reduced: Vec<(u64, u64)> = dims.iter().filter(|d| d.2).map(|d| (d.1, d.0)).collect();
-    sorted::by(&mut reduced, Ord::cmp);
+    reduced.sort_unstable();
     let merged = reduced.windows(2).filter(|pair| match pair {
         [(stride, size), (next, _)] => stride.saturating_mul(*size) == *next,
         _ => false,

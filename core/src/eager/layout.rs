@@ -12,7 +12,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Tensor;
 use crate::config::MemoryFormat;
-use crate::sorted;
 use crate::tensor::Dims;
 
 /// Strides of a contiguous tensor.
@@ -106,7 +105,7 @@ pub fn is_dense(sizes: &[u64], strides: &[u64]) -> bool {
     }
     let mut dims: SmallVec<[_; 6]> =
         strides.iter().zip(sizes).filter(|&(_, &size)| size != 1).collect();
-    sorted::by(&mut dims, Ord::cmp);
+    dims.sort_unstable();
     let mut expected = 1u64;
     dims.into_iter().all(|(&stride, &size)| {
         let fits = stride == expected;
@@ -131,7 +130,7 @@ pub fn strides_in_order(sizes: &[u64], order: &[usize]) -> Dims {
 /// Dimensions from the outermost (largest stride) to the innermost; ties keep their order.
 pub fn dimension_order(strides: &[u64]) -> SmallVec<[usize; 6]> {
     let mut order: SmallVec<[usize; 6]> = (0..strides.len()).collect();
-    sorted::by_key(&mut order, |&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
+    order.sort_by_key(|&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
     order
 }
 

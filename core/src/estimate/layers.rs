@@ -1,6 +1,6 @@
 //! [`Layer`]: a model as formulas and learned estimators see it, a list of layers with their sizes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,6 @@ use crate::config::{Config, Quantize};
 use crate::error::Error;
 use crate::graph::{Node, ValueId};
 use crate::recover::Program;
-use crate::sorted;
 use crate::tensor::numel;
 
 /// What a layer is.
@@ -78,7 +77,8 @@ impl Model {
         let mut makers: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
         for node in &program.nodes {
             let read = node.inputs.iter().flatten().filter_map(|id| makers.get(id)).flatten();
-            let mut sources: Vec<usize> = sorted::set(read.copied()).into_iter().collect();
+            let mut sources: Vec<usize> =
+                read.copied().collect::<BTreeSet<_>>().into_iter().collect();
             sources.drain(..sources.len().saturating_sub(MOST_SOURCES));
             if let Some(layer) = layer(node, program) {
                 let at = layers.len();

@@ -14,7 +14,6 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::observed::Message;
 use crate::report;
-use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{Event, Phase, Storage, StorageId};
 
@@ -190,7 +189,7 @@ impl Model {
             .collect();
         // Usual batches first, among those that fit as well as rounding lets one see.
         let within = message.allocated.map_or(1, |allocated| allocated.within.0.max(1));
-        sorted::by_key(&mut guesses, |&(off, batch)| {
+        guesses.sort_by_key(|&(off, batch)| {
             let usual = batch.is_power_of_two() || batch.is_multiple_of(8);
             (off.div_euclid(within), !usual, batch)
         });
@@ -336,7 +335,7 @@ fn within(config: &Config, run: &OnDevice, message: &Message) -> Located {
     let off = |place: &Candidate| {
         message.allocated.map_or(0, |allocated| allocated.bytes.0.abs_diff(place.allocated.0))
     };
-    sorted::by_key(&mut places, |place| {
+    places.sort_by_key(|place| {
         let off = if place.fits == Match::Near { off(place) } else { 0 };
         (place.fits, off, !place.new_segment, place.event)
     });

@@ -5,9 +5,10 @@
 //! allocates, filtered by xMem's rules. The framework's share, which xMem measures on the card, is the context of our
 //! table.
 
+use std::collections::BTreeSet;
+
 use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::allocator;
-use crate::sorted;
 use crate::trace::{Category, Phase};
 
 pub(super) struct Xmem;
@@ -30,7 +31,7 @@ impl Estimator for Xmem {
     }
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
-        let sizes = sorted::set(evidence.parameter_sizes());
+        let sizes = evidence.parameter_sizes().collect::<BTreeSet<_>>();
         let events = evidence.until_end_of(STEPS, Phase::Optimizer);
         let run = evidence.part(events, |storage, life| match (storage.category, life.phase) {
             (Category::Workspace, _) => false,

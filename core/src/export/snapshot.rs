@@ -14,7 +14,6 @@ use super::pickle::{Memo, Pickle, Value};
 use crate::allocator::{Allocator, BlockId, OutOfMemory, Pool, SegmentView, Settings};
 use crate::bytes::Bytes;
 use crate::estimate::Simulation;
-use crate::sorted;
 use crate::trace::{Event, LabelId, Phase, StorageId, Stream, Trace};
 
 /// Where the first segment lies: somewhere where drivers put them, far below 2⁵³, from where on
@@ -182,7 +181,7 @@ impl Recording {
             let view = self.allocator.block(block)?;
             Some((view.address, StorageId::new(id)))
         });
-        sorted::map(alive)
+        alive.collect::<BTreeMap<_, _>>()
     }
 
     fn push(

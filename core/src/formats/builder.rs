@@ -1,12 +1,12 @@
 //! Builds a [`Graph`] node by node, for families of models and for layer specs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
 use crate::graph::{
     Attribute, DeclaredType, Dim, Elements, Graph, Level, Literal, Member, Node, Value, ValueId,
 };
-use crate::sorted;
 use crate::tensor::DType;
 
 /// Version of the operator set whose nodes are written.
@@ -114,9 +114,10 @@ impl Builder {
             domain: domain.to_owned(),
             inputs,
             outputs: made.iter().copied().map(Some).collect(),
-            attributes: sorted::map(
-                attributes.into_iter().map(|(name, value)| (name.into(), value)),
-            ),
+            attributes: attributes
+                .into_iter()
+                .map(|(name, value)| (name.into(), value))
+                .collect::<BTreeMap<_, _>>(),
             module: module.to_owned(),
             ..Node::default()
         }));

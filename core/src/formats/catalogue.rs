@@ -3,6 +3,8 @@
 //! `catalogue/models.txt` has all entries. An entry becomes a `config.json`, which [`hf_config`] reads like
 //! any other. A name is an id of the catalogue (`llama-3.1-8b`) or of the Hub (`meta-llama/Llama-3.1-8B`).
 
+use std::collections::BTreeMap;
+
 use std::num::NonZeroU64;
 
 use super::hf_config;
@@ -11,7 +13,6 @@ use super::{Fidelity, Opened, Recognised};
 use crate::apart;
 use crate::config::{Attention, Checkpoint, Config, Optimizer, Precision};
 use crate::error::{Error, ErrorKind};
-use crate::sorted;
 
 /// COUNT: parameters from which a model is large.
 const LARGE: u64 = 3_000_000_000;
@@ -83,7 +84,7 @@ impl Entry {
             return Config {
                 optimizer: Optimizer::SgdMomentum,
                 weight_decay: true,
-                dims: sorted::map([("batch".to_owned(), IMAGES)]),
+                dims: BTreeMap::from([("batch".to_owned(), IMAGES)]),
                 ..Config::default()
             };
         }
@@ -191,7 +192,7 @@ pub fn nearest(name: &str) -> String {
         .into_iter()
         .map(|entry| (4 * edits(&wanted, &entry) + distance(tail, entry.id), entry))
         .collect();
-    sorted::by_key(&mut ranked, |(rank, _)| *rank);
+    ranked.sort_by_key(|(rank, _)| *rank);
     let ids: Vec<&str> = ranked.iter().take(COUNT).map(|(_, entry)| entry.id).collect();
     ids.join(", ")
 }

@@ -8,11 +8,12 @@
 //!
 //! Sources: transformers 5.23, `models/*/modeling_*.py` and `configuration_*.py`; diffusers 0.42, `models`.
 
+use std::collections::BTreeSet;
+
 use crate::config::{Attention, Config, LossChoice, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
-use crate::sorted;
 
 use super::spec::tree;
 use families::{Family, families};
@@ -294,7 +295,7 @@ fn find<'f>(
 fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
     let families = families.iter().filter(|family| family.class.is_empty());
     let known: Vec<&str> = families.clone().map(|family| family.model_type).collect();
-    let keys = sorted::set(c.keys());
+    let keys = c.keys().collect::<BTreeSet<_>>();
     let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
     let nearest = families.rev().max_by_key(shared).filter(|family| shared(family) > 1);
     let nearest = nearest.map_or_else(String::new, |family| {

@@ -14,7 +14,6 @@ use super::spec::{Draft, Flow, Input, Layer, Spec};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, Place};
 use crate::graph::Dim;
-use crate::sorted;
 
 mod layers;
 mod model;
@@ -61,7 +60,7 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
     let (draft, flows) = Draft::new(&spec)?;
     let mut row = Row::new(draft, order);
     let named = spec.inputs.iter().map(|input| input.name.clone());
-    let made = sorted::map(named.zip(flows));
+    let made = named.zip(flows).collect::<BTreeMap<_, _>>();
     let made = row.model(&nodes, is_sequential, made)?;
     let outputs = outputs(config, &row.layers, &made)?;
     let (layers, notes) = (row.layers, row.notes);

@@ -10,12 +10,13 @@
 //! - A print does not contain the model's input. It follows from the first layer; sizes of images are tried until
 //!   every later layer fits.
 
+use std::collections::BTreeMap;
+
 use super::Fidelity;
 use super::spec::{Input, Spec};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Dim;
-use crate::sorted;
 
 mod blocks;
 mod named;
@@ -183,7 +184,7 @@ fn inputs(root: &Printed) -> Result<Vec<Spec>, Error> {
         Spec {
             name: root.class.clone(),
             inputs: vec![input],
-            dims: sorted::map(sizes),
+            dims: sizes.collect::<BTreeMap<_, _>>(),
             ..Spec::default()
         }
     };

@@ -11,6 +11,8 @@
 //! diagnostic reports this as an error: the answer is a lower bound. Which tensors are trained is recognised by
 //! type and name.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value as Json};
 
 use super::hf_config::named::Clues;
@@ -20,7 +22,6 @@ use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
-use crate::sorted;
 use crate::source::Source;
 use crate::tensor::{DType, numel};
 
@@ -95,7 +96,7 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
         end_of_data = end.max(end_of_data);
         tensors.push((begin, tensor));
     }
-    sorted::by_key(&mut tensors, |(begin, tensor)| (*begin, tensor.name));
+    tensors.sort_by_key(|(begin, tensor)| (*begin, tensor.name));
     let tensors: Vec<Tensor<'_>> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
     let is_small = tensors.len() <= TENSORS_MAX;
     let family = if is_small { hf_config::named::program(&named(&tensors))? } else { None };
@@ -116,7 +117,7 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
 fn named(tensors: &[Tensor<'_>]) -> Clues {
     let trained = tensors.iter().filter(|tensor| tensor.is_trained());
     let named = |tensor: &Tensor<'_>| (tensor.name.to_owned(), tensor.dims.clone());
-    let parameters = sorted::map(trained.clone().map(named));
+    let parameters = trained.clone().map(named).collect::<BTreeMap<_, _>>();
     let all = |dtype| trained.clone().all(|tensor| tensor.dtype == dtype);
     let dtype = match () {
         () if all(DType::BFloat16) => Some("bfloat16"),
@@ -171,7 +172,7 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     });
     let mut graph = states(tensors.collect())?;
     "safetensors index".clone_into(&mut graph.producer);
-    let files = sorted::set(names.values().filter_map(Json::as_str));
+    let files = names.values().filter_map(Json::as_str).collect::<BTreeSet<_>>();
     let message = format!(
         "the index names {} tensors in {} files and their bytes together, no sizes: {total} bytes are \
          divided among them evenly, as {dtype}; a single file with all tensors has the size of each",

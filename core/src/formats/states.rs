@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, Level, Literal, Member, Node, Value, ValueId};
-use crate::sorted;
 use crate::tensor::DType;
 
 /// A tensor of a model's state.
@@ -74,7 +73,7 @@ pub(super) fn only(graph: &Graph) -> Result<Graph, Error> {
     let is_lookup = |node: &&Arc<Node>| node.op == "Gather" || node.op == "Embedding";
     let tables = graph.nodes.iter().filter(is_lookup).filter_map(|node| node.input(0));
     let dims = |id: ValueId| Some(graph.value(id)?.initializer.as_ref()?.dims.as_slice());
-    let tables: BTreeSet<&[u64]> = sorted::set(tables.filter_map(dims));
+    let tables: BTreeSet<&[u64]> = tables.filter_map(dims).collect::<BTreeSet<_>>();
     let mut counted: BTreeSet<&[u64]> = BTreeSet::new();
     let members = graph.members_by_name();
     let mut states = Vec::new();

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use crate::diagnostic::{ASSUMED_DIMENSION, Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim, Elements, Graph, Node, ValueId};
-use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// SIZE: elements along one dimension at most.
@@ -101,7 +100,7 @@ pub(crate) fn counts(graph: &Graph) -> Vec<ValueId> {
             found.push(id);
         }
     }
-    sorted::by_key(&mut found, |id| *id);
+    found.sort_unstable();
     found
 }
 

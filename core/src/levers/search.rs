@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::{Model, Stages};
 use crate::report::Verdict;
-use crate::sorted;
 
 /// Levers that together make a run fit, or come nearest to that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -169,7 +168,7 @@ impl Search {
         is_enough: fn(Verdict) -> bool,
     ) -> Vec<usize> {
         let mut order = levers.clone();
-        sorted::by_key(&mut order, |&index| index);
+        order.sort_unstable();
         for index in order.into_iter().rev() {
             let Some(at) = levers.iter().rposition(|&lever| lever == index) else { continue };
             let mut fewer = levers.clone();

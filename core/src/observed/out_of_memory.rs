@@ -12,7 +12,6 @@
 
 use super::text::{number_after, number_at, size_after, size_at, size_before};
 use crate::bytes::{Bytes, Printed};
-use crate::sorted;
 
 /// What one message says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,7 +141,7 @@ pub(super) fn read(text: &str) -> Vec<Message> {
         .iter()
         .flat_map(|anchor| text.match_indices(anchor).map(|(place, _)| place))
         .collect();
-    sorted::by_key(&mut places, |place| *place);
+    places.sort_unstable();
     let ends = places.iter().skip(1).copied().chain([text.len()]);
     let mut messages: Vec<Message> = Vec::new();
     let mut last = 0;

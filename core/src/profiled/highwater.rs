@@ -26,7 +26,6 @@ use crate::config::PyTorch;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::recorder::Storage;
 use crate::eager::{Hardware, Runtime, Tensor};
-use crate::sorted;
 use crate::step::Parameter;
 use crate::step::optimizer::State;
 use crate::tensor::{DType, TensorType};
@@ -596,7 +595,7 @@ fn turns(history: &History<'_>) -> Vec<(Time, Turn)> {
             turns.push((mark.start, Turn::ZeroGrad));
         }
     }
-    sorted::by_key(&mut turns, |(at, _)| *at);
+    turns.sort_by_key(|(at, _)| *at);
     turns
 }
 

@@ -1,18 +1,19 @@
 //! The optimizer of a trace: its class from the annotation, its settings from the state that its step left and
 //! from the operators that it ran.
 
+use std::collections::BTreeSet;
+
 use super::Span;
 use super::history::{History, TracedBlock};
 use crate::bytes::Bytes;
 use crate::config::{Config, Implementation, Optimizer};
-use crate::sorted;
 use crate::trace::Phase;
 
 /// The optimizer that the marks name, with as much state as the first step left behind.
 pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config, String> {
     let profile = history.profile;
     let names = profile.marks.iter().filter(|mark| profile.is_step(mark));
-    let names = sorted::set(names.map(|mark| profile.name(mark.name)));
+    let names = names.map(|mark| profile.name(mark.name)).collect::<BTreeSet<_>>();
     let mut names = names.into_iter();
     let (Some(name), None) = (names.next(), names.next()) else {
         return Err(

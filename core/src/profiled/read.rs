@@ -10,7 +10,6 @@ use serde_json::error::Category;
 
 use super::{Change, Inputs, Operator, Profile, Span, Time, annotations, kernels};
 use crate::error::{Error, ErrorKind};
-use crate::sorted;
 use crate::source::Source;
 use crate::unpack::Stream;
 
@@ -208,11 +207,11 @@ impl Kept {
             let why = "the trace has no allocations: profile_memory=True was missing";
             return refuse(ErrorKind::NoGraph, why);
         }
-        sorted::by_key(&mut profile.changes, |change| change.at);
+        profile.changes.sort_by_key(|change| change.at);
         let order = |span: &Span| (span.start, std::cmp::Reverse(span.end));
-        sorted::by_key(&mut profile.operators, |operator| order(&operator.span));
-        sorted::by_key(&mut profile.marks, order);
-        sorted::by_key(&mut profile.modules, order);
+        profile.operators.sort_by_key(|operator| order(&operator.span));
+        profile.marks.sort_by_key(order);
+        profile.modules.sort_by_key(order);
         Ok(profile)
     }
 }

@@ -21,7 +21,6 @@ use super::history::{History, TracedBlock};
 use super::{AnnotatedRole, Span, Time};
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::sorted;
 use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Stream, Trace};
 
 /// Position of the step whose activity is taken.
@@ -44,7 +43,7 @@ pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
         history,
         window,
         layers: Layers::of(history, window),
-        sizes: sorted::set(model.iter().map(|(bytes, _)| *bytes)),
+        sizes: model.iter().map(|(bytes, _)| *bytes).collect::<BTreeSet<_>>(),
     };
     let (at, first) = steps.optimizers();
     // Both steps are as long as either needs.
@@ -266,7 +265,7 @@ fn written(lives: &[Life], length: Time) -> Trace {
         calls.push((life.born, true, at));
         calls.extend(life.freed.map(|freed| (freed.max(life.born.saturating_add(1)), false, at)));
     }
-    sorted::by_key(&mut calls, |&(at, is_alloc, life)| (at, is_alloc, life));
+    calls.sort_by_key(|&(at, is_alloc, life)| (at, is_alloc, life));
     let none = LabelId::default();
     let mut trace = Trace { labels: vec![String::new()], ..Trace::default() };
     trace.storages = lives

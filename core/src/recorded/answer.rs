@@ -16,7 +16,6 @@ use crate::report::{
     By, ByCategory, Gap, IterationPeaks, LiveTensor, ModelSummary, ModuleBytes, Owner, Peak,
     Reading, RecordedRun, Report, Snapshot, Timeline,
 };
-use crate::sorted;
 use crate::trace::{Category, Phase, PhaseMark};
 
 /// COUNT: samples of the timeline, at most.
@@ -268,7 +267,7 @@ impl Recorded<'_> {
                 dies: deaths.get(&block.address).copied(),
             });
         }
-        sorted::by_key(&mut modules, |module| Reverse(module.bytes));
+        modules.sort_by_key(|module| Reverse(module.bytes));
         Snapshot {
             event: moment.entry,
             iteration: mark.map_or(0, |mark| mark.iteration),
@@ -367,7 +366,7 @@ impl Recorded<'_> {
                 timeline.reserved.push(best.reserved);
             }
         }
-        sorted::by_key(&mut timeline.owners, |owner| owner.from.first().copied());
+        timeline.owners.sort_by_key(|owner| owner.from.first().copied());
         timeline
     }
 }

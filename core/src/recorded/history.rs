@@ -1,7 +1,7 @@
 //! The history of a snapshot: its trace, and the parts that the trace no longer has.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::{Action, Entry, MemorySnapshot, Segment, SnapshotBlock};
@@ -10,7 +10,6 @@ use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::report::{self, Fragmentation};
-use crate::sorted;
 use crate::trace::Category;
 
 /// What a stack tells of why there was an allocation.
@@ -127,7 +126,7 @@ impl Moment {
         };
         let mut sums: Vec<_> = Origin::ALL.into_iter().map(sum).collect();
         sums.retain(|(_, bytes)| *bytes > Bytes::ZERO);
-        sorted::by_key(&mut sums, |(_, bytes)| std::cmp::Reverse(*bytes));
+        sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         sums
     }
 }
@@ -437,7 +436,12 @@ impl<'s> Recorded<'s> {
             note(Severity::Info, "begins-late", message);
         }
         let is_block = |entry: &&Entry| entry.action == Action::Alloc;
-        let streams = sorted::set(self.entries().iter().filter(is_block).map(|entry| entry.stream));
+        let streams = self
+            .entries()
+            .iter()
+            .filter(is_block)
+            .map(|entry| entry.stream)
+            .collect::<BTreeSet<_>>();
         if streams.len() > 1 {
             let message = format!(
                 "{} streams allocate: memory that one has freed is not used by another",
@@ -558,7 +562,8 @@ fn ending(
         }
     }
     let live = largest_first(&state);
-    let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
+    let owners =
+        live.iter().enumerate().map(|(at, live)| (live.address, at)).collect::<BTreeMap<_, _>>();
     let segments = segments.into_iter().map(|segment| {
         let blocks = blocks_of(snapshot, segment).map(|(address, block)| report::SegmentBlock {
             size: block.size,
@@ -585,7 +590,7 @@ fn ending(
 fn segments_of(snapshot: &MemorySnapshot, device: usize) -> Vec<&Segment> {
     let is_here = |segment: &&Segment| usize::try_from(segment.device) == Ok(device);
     let mut segments: Vec<_> = snapshot.segments.iter().filter(is_here).collect();
-    sorted::by_key(&mut segments, |segment| segment.address);
+    segments.sort_by_key(|segment| segment.address);
     segments
 }
 
@@ -652,14 +657,15 @@ fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
 
 fn largest_first(state: &State) -> Vec<Live> {
     let mut live: Vec<_> = state.blocks.values().copied().collect();
-    sorted::by_key(&mut live, |live| (std::cmp::Reverse(live.requested), live.address));
+    live.sort_by_key(|live| (std::cmp::Reverse(live.requested), live.address));
     live
 }
 
 /// A moment in the middle.
 fn moment(state: &State, entry: usize, snapshot: &MemorySnapshot, device: usize) -> Moment {
     let live = largest_first(state);
-    let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
+    let owners =
+        live.iter().enumerate().map(|(at, live)| (live.address, at)).collect::<BTreeMap<_, _>>();
     let known = segments_of(snapshot, device);
     let segments = state.segments.iter().map(|(&start, &size)| {
         let after = known.partition_point(|segment| segment.address <= start);

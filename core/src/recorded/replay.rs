@@ -11,7 +11,6 @@ use crate::config::Config;
 use crate::device::{self, Doubt, Room, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::report::DeviceVerdict;
-use crate::sorted;
 use crate::trace::{Event, Trace};
 
 /// What the calls of a history ask of the allocator, with as much memory as it wants.
@@ -204,7 +203,7 @@ impl Streams {
             let end = segment.address.saturating_add(segment.size.0);
             (segment.address, (end, segment.stream))
         });
-        Self { numbers: BTreeMap::from([(0, 0)]), segments: sorted::map(segments) }
+        Self { numbers: BTreeMap::from([(0, 0)]), segments: segments.collect::<BTreeMap<_, _>>() }
     }
 
     fn number(&mut self, handle: u64) -> Stream {

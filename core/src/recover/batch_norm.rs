@@ -14,12 +14,13 @@
 //! `StdConv2d`, `ScaledStdConv2d`). ONNX wants statistics, so the TorchScript exporter also computes those of the
 //! batch, and fills in missing ones.
 
+use std::collections::BTreeMap;
+
 use super::View;
 use super::weights;
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
-use crate::sorted;
 
 /// Puts every folded normalisation back behind the node that it was folded into.
 pub(super) fn restore(view: &mut View<'_>, _: &Config) {
@@ -92,7 +93,7 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
         domain: String::new(),
         inputs,
         outputs: Vec::new(),
-        attributes: sorted::map([("training_mode".to_owned(), Attribute::Int(1))]),
+        attributes: BTreeMap::from([("training_mode".to_owned(), Attribute::Int(1))]),
         module: norm,
         origin: node.origin,
         trip: node.trip,

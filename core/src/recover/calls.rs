@@ -15,7 +15,6 @@ use crate::decimal;
 use crate::formats::pt2::calls;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::ops::{self, Inference};
-use crate::sorted;
 use crate::tensor::TensorType;
 
 /// What differs from PyTorch and nothing puts back: calls by the start of their names, modules of `torch.nn`
@@ -151,7 +150,7 @@ impl Names {
             let arguments = state.into_iter().flat_map(|n| [format!("p_{n}"), format!("b_{n}")]);
             arguments.chain([value.name.clone()]).map(move |name| (name, ValueId(index)))
         });
-        Self(sorted::map(names))
+        Self(names.collect::<BTreeMap<_, _>>())
     }
 
     /// The value that an argument such as `%add_1` is.

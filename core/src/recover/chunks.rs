@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use super::{DOMAIN, View};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
-use crate::sorted;
 
 /// One slice along one axis: where it begins and ends, and what it makes.
 type Piece = (u64, u64, ValueId, NodeId);
@@ -78,7 +77,7 @@ fn find(view: &View<'_>) -> Vec<Chunk> {
         }
     }
     let chunks = slices.into_iter().filter_map(|((whole, axis), mut pieces)| {
-        sorted::by(&mut pieces, Ord::cmp);
+        pieces.sort_unstable();
         // Rotary embeddings negate one half; they are written with slices.
         if pieces.iter().any(|piece| negated.contains(&piece.2)) {
             return None;
@@ -127,7 +126,7 @@ fn chunk(view: &View<'_>, whole: ValueId, axis: usize, pieces: &[Piece]) -> Opti
         domain: DOMAIN.to_owned(),
         inputs: vec![Some(whole)],
         outputs: pieces.iter().map(|piece| Some(piece.2)).collect(),
-        attributes: sorted::map([("axis".to_owned(), Attribute::Int(axis))]),
+        attributes: BTreeMap::from([("axis".to_owned(), Attribute::Int(axis))]),
         module: like.module.clone(),
         origin: like.origin.clone(),
         trip: like.trip,

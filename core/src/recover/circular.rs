@@ -1,10 +1,11 @@
 //! Circular pads, which the older exporter writes as a concatenation of the opposite ends.
 
+use std::collections::BTreeMap;
+
 use super::View;
 use super::patterns::torch;
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
-use crate::sorted;
 
 /// Puts one pad in place of the concatenations along all dimensions.
 pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
@@ -59,7 +60,7 @@ fn pad(view: &View<'_>, node: &Node) -> Option<Node> {
     *pads.get_mut(axis + rank)? = length(back);
     let mut found = torch("Pad", node, vec![Some(x)]);
     found.domain = String::new();
-    found.attributes = sorted::map([
+    found.attributes = BTreeMap::from([
         ("mode".to_owned(), Attribute::String("wrap".to_owned())),
         ("pads".to_owned(), Attribute::Ints(pads)),
     ]);

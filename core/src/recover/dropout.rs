@@ -14,7 +14,6 @@ use crate::bytes::Bytes;
 use crate::config::{Config, Dropout};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
-use crate::sorted;
 
 /// Models that drop out, recognised by modules that only they have.
 struct Family {
@@ -192,7 +191,7 @@ fn drop_out(
         let dropout = Node {
             name: format!("{module}/Dropout"),
             op: "Dropout".to_owned(),
-            attributes: sorted::map([("ratio".to_owned(), Attribute::Float(ratio))]),
+            attributes: BTreeMap::from([("ratio".to_owned(), Attribute::Float(ratio))]),
             module,
             ..Node::default()
         };

@@ -6,14 +6,13 @@
 //! diffusers' transformers has the probability zero (`mlp.2`, `ff.net.1`). Elsewhere a child that is missing
 //! between an activation and a linear layer is reported.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::View;
 use super::removed::EXPORT_HINT;
 use crate::config::{Config, Dropout};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, ValueId};
-use crate::sorted;
 
 /// Puts dropout back where such a child is missing.
 pub(super) fn fill(view: &mut View<'_>, config: &Config) {
@@ -22,14 +21,14 @@ pub(super) fn fill(view: &mut View<'_>, config: &Config) {
     }
     let present = children(view);
     let places = view.nodes().filter_map(|(_, node)| place(view, node, &present));
-    let places = sorted::map(places);
-    warn(view, &sorted::set(places.values().cloned()));
+    let places = places.collect::<BTreeMap<_, _>>();
+    warn(view, &places.values().cloned().collect::<BTreeSet<_>>());
     let mut count = 0;
     for (value, module) in places {
         let dropout = Node {
             name: format!("{module}/Dropout"),
             op: "Dropout".to_owned(),
-            attributes: sorted::map([("ratio".to_owned(), Attribute::Float(0.5))]),
+            attributes: BTreeMap::from([("ratio".to_owned(), Attribute::Float(0.5))]),
             module,
             ..Node::default()
         };
@@ -50,7 +49,7 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
     let state = graph.values.iter().filter(|value| value.initializer.is_some());
     let paths = state.map(|value| value.name.rsplit_once('.').map_or("", |(module, _)| module));
     let present: BTreeSet<&str> =
-        sorted::set(paths.chain(view.nodes().map(|(_, node)| node.module.as_str())));
+        paths.chain(view.nodes().map(|(_, node)| node.module.as_str())).collect::<BTreeSet<_>>();
     let missing = view.nodes().filter_map(|(_, node)| {
         let (container, number) = node.module.rsplit_once('.')?;
         let number: u32 = number.parse().ok()?;
@@ -64,7 +63,7 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
             && !["mlp", "ff.net"].iter().any(|known| container.ends_with(known));
         is_gap.then_some(gap)
     });
-    let missing: BTreeSet<String> = sorted::set(missing);
+    let missing: BTreeSet<String> = missing.collect::<BTreeSet<_>>();
     if let Some(first) = missing.first() {
         let message = format!(
             "{} modules between an activation and a linear layer left nothing in the file, the first is \
@@ -79,7 +78,10 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
 fn children<'v>(view: &'v View<'_>) -> BTreeSet<(&'v str, u32)> {
     let names = view.graph().values.iter().filter(|value| value.initializer.is_some());
     let names = names.map(|value| value.name.as_str());
-    sorted::set(names.chain(view.nodes().map(|(_, node)| node.module.as_str())).filter_map(child))
+    names
+        .chain(view.nodes().map(|(_, node)| node.module.as_str()))
+        .filter_map(child)
+        .collect::<BTreeSet<_>>()
 }
 
 /// `classifier` and 1 for `classifier.1.weight`.

@@ -9,13 +9,12 @@
 //! - gates are made of parts that an assignment to several variables separated (`i, f = x.chunk(2)`);
 //! - the modules of a well-known library, whose callers assign their result to a variable of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::dropout::ends_with;
 use super::{View, is_within};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Node, NodeId, ValueId};
-use crate::sorted;
 
 /// Modules whose result keeps a name until their caller returns, by the end of their path; `#`
 /// stands for a number.
@@ -95,15 +94,18 @@ fn parts(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
 /// mask. What a layer adds to is held as any frame holds it (`step/forward/frames.rs`).
 fn arguments_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     let names = view.graph().values.iter().map(|value| value.name.as_str());
-    let packed = sorted::set(names.filter_map(|name| {
-        let suffixes = [".in_proj_weight", ".in_proj_bias", ".q_proj_weight"];
-        suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))
-    }));
+    let packed = names
+        .filter_map(|name| {
+            let suffixes = [".in_proj_weight", ".in_proj_bias", ".q_proj_weight"];
+            suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))
+        })
+        .collect::<BTreeSet<_>>();
     if packed.is_empty() {
         return Vec::new();
     }
     let ends = last_values(view);
-    let layers = sorted::set(packed.iter().filter_map(|path| path.strip_suffix(".self_attn")));
+    let layers =
+        packed.iter().filter_map(|path| path.strip_suffix(".self_attn")).collect::<BTreeSet<_>>();
     let mut held: Vec<(ValueId, ValueId)> = Vec::new();
     for (_, node) in view.nodes() {
         let layer = node.module.strip_suffix(".linear1").filter(|path| layers.contains(path));

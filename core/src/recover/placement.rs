@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::View;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Member, Value, ValueId};
-use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// COUNT: parts of a name that tell modules apart.
@@ -26,7 +25,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
     // A program or a trace states what its modules register, read or not.
     let registered: BTreeSet<&str> = if graph.level.is_whole() {
-        sorted::set(graph.members.iter().map(|(name, _)| name.as_str()))
+        graph.members.iter().map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>()
     } else {
         BTreeSet::new()
     };
@@ -44,7 +43,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     if !graph.members.is_empty() {
         let ranks = stated_ranks(&graph.members);
         let rank = |id: &ValueId| ranks.get(graph.value_name(*id)).copied();
-        sorted::by_key(&mut order, |id| rank(id).unwrap_or((usize::MAX, 0)));
+        order.sort_by_key(|id| rank(id).unwrap_or((usize::MAX, 0)));
     } else if view.state_changed {
         let modules = first_reads(view, &order);
         let rank = |id: &ValueId| {
@@ -52,7 +51,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
             let leaf = LEAVES.iter().position(|known| *known == leaf);
             (modules.get(module).copied(), module, leaf.unwrap_or(LEAVES.len()))
         };
-        sorted::by(&mut order, |a, b| rank(a).cmp(&rank(b)));
+        order.sort_by(|a, b| rank(a).cmp(&rank(b)));
     }
     order
 }
@@ -90,7 +89,7 @@ fn children_first(owners: &[&str]) -> Vec<usize> {
     };
     let keys: Vec<_> = (0..owners.len()).map(key).collect();
     let mut order: Vec<usize> = (0..owners.len()).collect();
-    sorted::by(&mut order, |a, b| keys.get(*a).cmp(&keys.get(*b)));
+    order.sort_by(|a, b| keys.get(*a).cmp(&keys.get(*b)));
     order
 }
 

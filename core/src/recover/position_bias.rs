@@ -5,6 +5,7 @@
 //! Neither the table nor the index depends on the input, so exporters store the result: `n²` numbers for each
 //! head, without a name, in place of a few trained rows.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::patterns::torch;
@@ -13,7 +14,6 @@ use super::{View, is_within};
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Member, Node, NodeId, ValueId};
-use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// A bias that folding made.
@@ -125,7 +125,7 @@ fn unfold(view: &mut View<'_>, bias: &Folded) -> Option<()> {
         let own = |op: &str| Node { domain: String::new(), ..torch(op, &like, vec![None]) };
         let perm = Attribute::Ints(vec![2, 0, 1]);
         let turned =
-            Node { attributes: sorted::map([("perm".to_owned(), perm)]), ..own("Transpose") };
+            Node { attributes: BTreeMap::from([("perm".to_owned(), perm)]), ..own("Transpose") };
         let dims = vec![heads, places, places];
         steps.push((own("Reshape"), vec![places, places, heads]));
         steps.push((turned, dims.clone()));

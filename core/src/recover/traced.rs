@@ -13,7 +13,6 @@ use super::norms::is_constant;
 use super::patterns::{grouped, is_tensor, torch};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
-use crate::sorted;
 
 /// What runs in place of the nodes of one call, given the node that makes the call's result.
 type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
@@ -42,7 +41,9 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     }
     let graph = view.graph();
     let names = graph.values.iter().enumerate();
-    let names = sorted::map(names.map(|(index, value)| (value.name.as_str(), ValueId(index))));
+    let names = names
+        .map(|(index, value)| (value.name.as_str(), ValueId(index)))
+        .collect::<BTreeMap<_, _>>();
     let rebuilt: Vec<(NodeId, &'static str, Node)> = view
         .nodes()
         .filter_map(|(at, node)| {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::{ByCategory, LiveTensor, ModuleBytes};
 use crate::bytes::Bytes;
-use crate::sorted;
 use crate::trace::{Event, Storage, StorageId, Trace};
 
 /// Storages alive after an event, with the event that made them.
@@ -41,7 +40,7 @@ pub(super) fn by_module(trace: &Trace, alive: &[(StorageId, usize)]) -> Vec<Modu
     }
     let mut modules: Vec<_> =
         sums.into_iter().map(|(module, bytes)| ModuleBytes { module, bytes }).collect();
-    sorted::by_key(&mut modules, |module| Reverse(module.bytes));
+    modules.sort_by_key(|module| Reverse(module.bytes));
     modules
 }
 
@@ -81,6 +80,6 @@ pub(super) fn live_tensors(
             Some((id, live))
         })
         .collect();
-    sorted::by_key(&mut tensors, |(_, tensor)| (Reverse(tensor.bytes), tensor.born));
+    tensors.sort_by_key(|(_, tensor)| (Reverse(tensor.bytes), tensor.born));
     tensors
 }

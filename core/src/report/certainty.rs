@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::basis::{Basis, Reason};
 use crate::bytes::Bytes;
-use crate::sorted;
 use crate::trace::{ReasonId, StorageId, Trace};
 
 /// How much of the peak rests on what: requested bytes.
@@ -45,7 +44,7 @@ impl Certainty {
             bytes: sums.get(&Some(ReasonId::new(at))).copied().unwrap_or_default(),
         });
         let mut parts: Vec<Part> = reasons.collect();
-        sorted::by_key(&mut parts, |part| (Reverse(part.reason.basis()), Reverse(part.bytes)));
+        parts.sort_by_key(|part| (Reverse(part.reason.basis()), Reverse(part.bytes)));
         let on = |basis| {
             parts.iter().filter(|part| part.reason.basis() == basis).map(|part| part.bytes).sum()
         };

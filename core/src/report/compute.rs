@@ -18,7 +18,6 @@ use crate::device::{Device, Doubt, Room};
 use crate::formats::Recognised;
 use crate::graph::Graph;
 use crate::infer::open_dims;
-use crate::sorted;
 use crate::step::quantized::QUANTIZE;
 use crate::tensor::DType;
 use crate::trace::{Category, LabelId, Phase, Storage, Trace};
@@ -174,7 +173,7 @@ impl Snapshot {
             let block = allocator.block(*blocks.get(id.index())?)?;
             Some(((block.segment, block.offset), place))
         });
-        let owners = sorted::map(owners);
+        let owners = owners.collect::<BTreeMap<_, _>>();
         let segment = |segment: SegmentView<'_>| Segment {
             pool: segment.pool(),
             size: segment.size(),

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::owners::{largest, prefix};
 use super::{ByCategory, ModuleBytes, Report, Timeline};
 use crate::bytes::Bytes;
-use crate::sorted;
 use crate::trace::{Category, Phase};
 
 /// What something has in one run and in another.
@@ -51,7 +50,7 @@ fn between(before: &[ModuleBytes], after: &[ModuleBytes]) -> Vec<Difference> {
         .filter(|(_, [before, after])| before != after)
         .map(|(name, [before, after])| Difference { name: name.to_owned(), before, after })
         .collect();
-    sorted::by_key(&mut differences, |difference| Reverse(difference.size()));
+    differences.sort_by_key(|difference| Reverse(difference.size()));
     differences
 }
 

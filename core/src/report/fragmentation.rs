@@ -3,7 +3,6 @@
 use super::Segment;
 use crate::allocator::{MIN_LARGE_ALLOC, Pool, SMALL_SIZE};
 use crate::bytes::Bytes;
-use crate::sorted;
 
 /// Free blocks: how many, and how much together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +83,7 @@ impl Fragmentation {
             }
         }
         found.classes = classes.into_iter().filter(|class| class.holes.count > 0).collect();
-        sorted::by_key(&mut found.classes, |class| std::cmp::Reverse(class.holes.bytes));
+        found.classes.sort_by_key(|class| std::cmp::Reverse(class.holes.bytes));
         found
     }
 

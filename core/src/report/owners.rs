@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::ModuleBytes;
 use super::alive::module_of;
 use crate::bytes::Bytes;
-use crate::sorted;
 use crate::trace::{Event, StorageId, Trace};
 
 /// COUNT: modules shown separately; the rest is summed.
@@ -95,7 +94,7 @@ impl Ledger {
     /// The owners, in the order in which they come first.
     pub(super) fn close(self) -> Vec<Owner> {
         let mut owners = self.into_owners();
-        sorted::by_key(&mut owners, |owner| owner.from.first().copied());
+        owners.sort_by_key(|owner| owner.from.first().copied());
         owners
     }
 
@@ -125,7 +124,7 @@ pub(super) fn largest(at_peak: &[ModuleBytes]) -> (usize, Vec<String>) {
         let is_large = deeper.values().any(|&bytes| bytes + bytes > total);
         if !is_large || depth == DEEPEST {
             let mut sums: Vec<_> = sums.into_iter().collect();
-            sorted::by_key(&mut sums, |&(_, bytes)| std::cmp::Reverse(bytes));
+            sums.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
             let names = sums.into_iter().take(MOST).map(|(name, _)| name.to_owned());
             return (depth, names.collect());
         }

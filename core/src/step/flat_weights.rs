@@ -4,13 +4,12 @@
 //! (`torch/nn/modules/rnn.py`) makes one tensor for all of them and frees the copies, for the types that
 //! `torch.backends.cudnn` lists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::eager::{Runtime, Tensor};
 use crate::graph::{Node, ValueId};
 use crate::recover::Program;
-use crate::sorted;
 use crate::tensor::{DType, TensorType, numel};
 use crate::trace::Category;
 
@@ -21,10 +20,15 @@ pub(super) fn modules(program: &Program) -> BTreeMap<ValueId, Vec<ValueId>> {
     for node in &program.nodes {
         let Some(positions) = weights_of(node) else { continue };
         if ranks.is_empty() {
-            ranks = sorted::map(program.to_device.iter().enumerate().map(|(rank, &id)| (id, rank)));
+            ranks = program
+                .to_device
+                .iter()
+                .enumerate()
+                .map(|(rank, &id)| (id, rank))
+                .collect::<BTreeMap<_, _>>();
         }
         let inputs = positions.filter_map(|position| node.input(position));
-        let ranked = sorted::set(inputs.filter_map(|id| Some((*ranks.get(&id)?, id))));
+        let ranked = inputs.filter_map(|id| Some((*ranks.get(&id)?, id))).collect::<BTreeSet<_>>();
         if let (Some(&(first, _)), Some(&(last, end))) = (ranked.first(), ranked.last())
             && first < last
         {

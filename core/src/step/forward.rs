@@ -21,7 +21,6 @@ use crate::infer::Typed;
 use crate::ops::{self, Call, Operand, Operator};
 use crate::recover::Program;
 use crate::roles::Role;
-use crate::sorted;
 use crate::trace::{LabelId, ReasonId};
 
 use super::hooks::{Direction, Hooks, Walk};
@@ -163,7 +162,7 @@ impl<'a> Forward<'a> {
             // Names are bound again in the order in which the operator was given them.
             let position =
                 |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
-            sorted::by_key(&mut step.dies, |value| position(value).unwrap_or(usize::MAX));
+            step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
         }
         Self {
             graph,
@@ -221,7 +220,7 @@ impl<'a> Forward<'a> {
     ) -> Vec<(usize, Tensor)> {
         let steps = self.steps.get(region.clone()).unwrap_or(&[]);
         let read = steps.iter().flat_map(|step| step.node.inputs.iter().flatten()).copied();
-        let read = sorted::set(read);
+        let read = read.collect::<BTreeSet<_>>();
         let made_before = |id: &ValueId| device.get(id.0).is_none_or(Option::is_none);
         let held = |id: ValueId| Some((id.0, values.get(id.0)?.clone()?));
         read.into_iter().filter(made_before).filter_map(held).collect()
@@ -263,7 +262,7 @@ impl<'a> Forward<'a> {
         let ran = self.steps.get(start..=last).unwrap_or_default();
         let made = ran.iter().flat_map(|step| step.node.outputs.iter().flatten());
         let given = region.arguments.iter().map(|(id, _)| *id);
-        for id in sorted::set(made.map(|id| id.0).chain(given)) {
+        for id in made.map(|id| id.0).chain(given).collect::<BTreeSet<_>>() {
             let on_device = device.get(id).cloned().flatten();
             values.get_mut(id).into_iter().for_each(|slot| slot.clone_from(&on_device));
         }

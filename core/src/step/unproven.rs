@@ -4,13 +4,14 @@
 //! well for rare kinds. `docs/convolution-workspaces.md` has the shares for held-out layers. The answer warns
 //! where it can matter.
 
+use std::collections::BTreeMap;
+
 use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::Node;
 use crate::infer::Typed;
 use crate::recover::Program;
-use crate::sorted;
 use crate::trace::{Event, ReasonId, Trace};
 
 /// A kind of layer, and what is known of the answers.
@@ -59,11 +60,15 @@ impl Guess<'_> {
 
 /// Marks workspaces of rare kinds as assumed; returns what there is to say of the worst guess.
 pub(super) fn mark(program: &Program, typed: &Typed, trace: &mut Trace) -> Option<Diagnostic> {
-    let mut guesses = sorted::map(program.nodes.iter().filter_map(|node| {
-        let (node, kind) = (node.as_ref(), kind(node, typed)?);
-        let (guessed, tensors) = (Bytes::ZERO, tensors(node, typed));
-        Some((node.module.as_str(), Guess { node, kind, guessed, tensors }))
-    }));
+    let mut guesses = program
+        .nodes
+        .iter()
+        .filter_map(|node| {
+            let (node, kind) = (node.as_ref(), kind(node, typed)?);
+            let (guessed, tensors) = (Bytes::ZERO, tensors(node, typed));
+            Some((node.module.as_str(), Guess { node, kind, guessed, tensors }))
+        })
+        .collect::<BTreeMap<_, _>>();
     let reason = ReasonId::new(trace.reasons.len());
     let mut assumed = Vec::new();
     for (at, storage) in trace.storages.iter().enumerate() {

@@ -8,7 +8,7 @@ use highwater_core::eager::launch::Class;
 use highwater_core::estimate::{Stages, Timings};
 use highwater_core::time::{Bound, Part, Picoseconds, Timing};
 use highwater_core::trace::Phase;
-use highwater_core::{Config, Error, Model, sorted};
+use highwater_core::{Config, Error, Model};
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use crate::model::times::{Phrase, Row, Sheet, Times};
@@ -167,7 +167,7 @@ fn sheets(own: &Timing, timings: &mut Timings<'_>) -> Result<Vec<Sheet>, Error> 
 
 /// Those that take most, the longest first.
 fn longest(mut parts: Vec<(Phrase, Part)>) -> Vec<(Phrase, Part)> {
-    sorted::by_key(&mut parts, |(_, part)| Reverse(part.device));
+    parts.sort_by_key(|(_, part)| Reverse(part.device));
     parts.truncate(LONGEST);
     parts
 }
@@ -219,7 +219,7 @@ fn gpus(own: &Timing, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
     for device in device::all().iter().filter(|device| device.rates().is_some()) {
         all.push(timings.on(device)?);
     }
-    sorted::by_key(&mut all, |timing| timing.time.step());
+    all.sort_by_key(|timing| timing.time.step());
     let most = all.first().map_or(0, Timing::samples_per_second);
     let row = |timing: &Timing| Row {
         name: Phrase::plain(&timing.name()),

@@ -2,7 +2,6 @@
 
 use super::{Gradient, Row};
 use crate::decimal;
-use crate::sorted;
 
 /// Statements, of which the last without a name is the value.
 #[derive(Debug, Default)]
@@ -93,7 +92,7 @@ pub(super) fn rows(text: &'static str) -> Vec<Row> {
         }
     }
     for row in &mut rows {
-        sorted::by_key(&mut row.gradients, |gradient| gradient.of.join(", "));
+        row.gradients.sort_by_key(|gradient| gradient.of.join(", "));
     }
     rows
 }

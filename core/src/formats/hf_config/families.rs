@@ -4,7 +4,6 @@ use super::language::{Statement, header, parse};
 use super::layouts::Layout;
 use crate::apart;
 use crate::error::{Error, ErrorKind};
-use crate::sorted;
 
 apart::text!(text, "families");
 
@@ -67,7 +66,7 @@ pub(super) fn layouts() -> Result<Vec<Layout>, Error> {
         layouts.extend(Layout::of(family, &family.lineage(&families))?);
     }
     // Of families with the same names, the vocabulary tells the one with the larger tables.
-    sorted::by_key(&mut layouts, |layout| std::cmp::Reverse(layout.least_words));
+    layouts.sort_by_key(|layout| std::cmp::Reverse(layout.least_words));
     Ok(layouts)
 }
 

@@ -21,7 +21,6 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::formats::spec::tree;
 use crate::graph::{Graph, Member};
-use crate::sorted;
 
 /// What an input other than a configuration tells of a model.
 #[derive(Debug, Default)]
@@ -125,7 +124,7 @@ impl Clues {
         Self {
             class: self.class.clone(),
             parameters: mapped(&self.parameters, name),
-            opaque: sorted::set(self.opaque.iter().map(|path| name(path))),
+            opaque: self.opaque.iter().map(|path| name(path)).collect::<BTreeSet<_>>(),
             dropouts: mapped(&self.dropouts, name),
             activations: mapped(&self.activations, name),
             dtype: self.dtype,
@@ -141,7 +140,7 @@ fn mapped<T: Clone>(
     map: &BTreeMap<String, T>,
     name: impl Fn(&str) -> String,
 ) -> BTreeMap<String, T> {
-    sorted::map(map.iter().map(|(key, value)| (name(key), value.clone())))
+    map.iter().map(|(key, value)| (name(key), value.clone())).collect::<BTreeMap<_, _>>()
 }
 
 /// A family, and the parameters that may be of it.
@@ -288,7 +287,7 @@ impl Sought<'_> {
         let values = graph.values.iter().filter_map(|value| {
             Some((value.name.as_str(), value.initializer.as_ref()?.dims.as_slice()))
         });
-        let values = sorted::map(values);
+        let values = values.collect::<BTreeMap<_, _>>();
         let parameters = graph.members.iter().filter(|(_, member)| *member == Member::Parameter);
         let base = format!("{}.", self.layout.base);
         let given = &self.named.parameters;

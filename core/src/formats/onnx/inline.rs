@@ -11,12 +11,11 @@
 //! the name in the file, or, if another body has it already, that name with a number.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
 use crate::error::{Error, ErrorKind};
-use crate::sorted;
 
 /// COUNT: nodes after inlining.
 const NODES_MAX: usize = 250_000;
@@ -221,7 +220,7 @@ impl<'m> Inliner<'m> {
         let made = (body.node.iter()).flat_map(|node| node.output.iter().map(String::as_str));
         let made = made.chain(body.input.iter().map(|input| input.name.as_str()));
         let made = made.chain(body.initializer.iter().map(|tensor| tensor.name.as_str()));
-        let own = sorted::set(made.filter(|name| !name.is_empty()));
+        let own = made.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>();
         if self.taken.is_empty() {
             self.taken = names(self.main);
         }
@@ -305,8 +304,9 @@ impl<'m> Inliner<'m> {
             values.insert(formal.as_str(), actual.unwrap_or_default());
         }
         let defaults = function.defaults.iter();
-        let mut attributes =
-            sorted::map(defaults.map(|attribute| (attribute.name.as_str(), attribute)));
+        let mut attributes = defaults
+            .map(|attribute| (attribute.name.as_str(), attribute))
+            .collect::<BTreeMap<_, _>>();
         attributes.extend(scope.attributes(node));
         let tells_its_module = !node.metadata_props.is_empty() || node.name.contains('/');
         let caller = scope.caller.filter(|_| !tells_its_module).unwrap_or(node);
@@ -340,7 +340,7 @@ fn names(graph: &GraphProto) -> BTreeMap<String, usize> {
     let made = graph.node.iter().flat_map(|node| node.output.iter());
     let given = graph.input.iter().map(|input| &input.name);
     let weights = graph.initializer.iter().map(|tensor| &tensor.name);
-    sorted::map(made.chain(given).chain(weights).map(|name| (name.clone(), 1)))
+    made.chain(given).chain(weights).map(|name| (name.clone(), 1)).collect::<BTreeMap<_, _>>()
 }
 
 fn unfolds() -> Error {

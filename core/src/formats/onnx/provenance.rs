@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 use onnx_ir::{GraphProto, NodeProto};
 
 use crate::graph::{Member, Origin};
-use crate::sorted;
 
 /// COUNT: characters of a name in which scopes are looked for.
 const NAME_MAX: usize = 2 << 10;
@@ -109,7 +108,7 @@ pub(super) struct Modules<'m> {
 impl<'m> Modules<'m> {
     pub(super) fn new(parameters: impl IntoIterator<Item = &'m str>) -> Self {
         Self {
-            parameters: sorted::set(parameters),
+            parameters: parameters.into_iter().collect::<BTreeSet<_>>(),
             seen: BTreeSet::new(),
             last: Default::default(),
         }

@@ -8,7 +8,6 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind, Place};
 use crate::formats::spec::kinds::{self, LayerKind, Takes};
 use crate::formats::spec::{Body, Draft, Flow, Join, Layer, Module, Spec, Value};
-use crate::sorted;
 
 /// Arguments that follow from a class.
 type Flags = &'static [(&'static str, bool)];
@@ -181,7 +180,7 @@ impl<'s> Translator<'s> {
             Diagnostic::new(severity, code, format!("{message}{others}"))
         });
         let mut unknown: Vec<(String, usize)> = self.unknown.into_iter().collect();
-        sorted::by_key(&mut unknown, |(_, line)| *line);
+        unknown.sort_by_key(|(_, line)| *line);
         let unknown = unknown.into_iter().map(|(class, line)| format!("`{class}` (line {line})"));
         let (unknown, notes) = (unknown.collect(), notes.collect());
         Ok(Outcome { layers, unknown, guesses: self.guesses, notes })

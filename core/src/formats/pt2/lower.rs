@@ -22,7 +22,6 @@ use crate::error::{Error, ErrorKind};
 use crate::graph::{
     DeclaredType, Dim, Elements, Graph, Level, Literal, Member, Node, Origin, Value, ValueId,
 };
-use crate::sorted;
 use crate::tensor::DType;
 
 /// The version of ONNX's operators by which the nodes are meant.
@@ -390,7 +389,7 @@ impl<'j> Lower<'j> {
 
     /// Drops what no output follows from, and says what was assumed.
     fn finish(mut self) -> Result<Graph, Error> {
-        let mut wanted = sorted::set(self.graph.outputs.iter().copied());
+        let mut wanted = self.graph.outputs.iter().copied().collect::<BTreeSet<_>>();
         let mut live = Vec::with_capacity(self.graph.nodes.len());
         for node in std::mem::take(&mut self.graph.nodes).into_iter().rev() {
             if node.outputs.iter().flatten().any(|output| wanted.contains(output)) {

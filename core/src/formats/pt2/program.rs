@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::archive::Archive;
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim};
-use crate::sorted;
 use crate::tensor::DType;
 
 /// An exported program.
@@ -59,7 +58,7 @@ impl<'j> ExportedProgram<'j> {
             graph,
             signature,
             torch: program.get("torch_version").and_then(Value::as_str).unwrap_or(""),
-            files: sorted::map(files),
+            files: files.collect::<BTreeMap<_, _>>(),
             schema: schema.clone(),
         })
     }

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::graph::Node;
-use crate::sorted;
 
 /// COUNT: steps that make a block; fewer are a layer.
 const LEAST: usize = 3;
@@ -16,7 +15,7 @@ const LEAST: usize = 3;
 /// The blocks of a forward, by its steps: the modules of these paths, if any are stated.
 pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<RangeInclusive<usize>> {
     let calls = calls(steps);
-    let stated = sorted::set(stated.iter().map(String::as_str));
+    let stated = stated.iter().map(String::as_str).collect::<BTreeSet<_>>();
     if !stated.is_empty() {
         // What calls only a part of a module does not run the module.
         let runs = |call: &Call<'_>| {
@@ -43,7 +42,8 @@ pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<RangeInclusive<usi
         group.iter().any(|call| !seen.insert(operators(call)))
     };
     let groups = siblings.values().filter(|group| repeats(group));
-    let patterns = sorted::set(groups.filter_map(|group| Some(pattern(group.first()?.path))));
+    let patterns =
+        groups.filter_map(|group| Some(pattern(group.first()?.path))).collect::<BTreeSet<_>>();
     let has_smaller =
         |own: &str| patterns.iter().any(|other| other.starts_with(&format!("{own}.")));
     let mut blocks: Vec<_> = calls
@@ -54,7 +54,7 @@ pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<RangeInclusive<usi
         })
         .map(|call| call.steps.clone())
         .collect();
-    sorted::by_key(&mut blocks, |steps| *steps.start());
+    blocks.sort_by_key(|steps| *steps.start());
     blocks
 }
 

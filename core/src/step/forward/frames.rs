@@ -15,7 +15,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{Node, ValueId};
-use crate::sorted;
 
 /// For each value the step after which nobody holds it; `None` for values that no step touches.
 ///
@@ -156,8 +155,9 @@ fn is_sum_with_argument(
             let Some(start) = calls.start_below(at, index) else { return false };
             let called = steps.get(start..=at).unwrap_or_default();
             let given = called.iter().flat_map(|node| node.inputs.iter().flatten().copied());
-            let given =
-                sorted::set(given.filter(|&value| made_at(value).is_some_and(|at| at < start)));
+            let given = given
+                .filter(|&value| made_at(value).is_some_and(|at| at < start))
+                .collect::<BTreeSet<_>>();
             if given.contains(&x) {
                 return true;
             }

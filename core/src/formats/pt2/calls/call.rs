@@ -8,7 +8,6 @@ use super::{IN_PLACE, rules};
 use crate::formats::pt2::lower::Lower;
 use crate::formats::pt2::program;
 use crate::graph::{Attribute, DeclaredType, Elements, Literal, Node, Origin, ValueId};
-use crate::sorted;
 use crate::tensor::DType;
 
 /// One call of the program.
@@ -183,7 +182,7 @@ impl<'l, 'j> Call<'l, 'j> {
             [] => self.lower.integers(&[]),
             [one] => *one,
             _ => {
-                let axis = sorted::map([("axis".to_owned(), Attribute::Int(0))]);
+                let axis = BTreeMap::from([("axis".to_owned(), Attribute::Int(0))]);
                 self.helper("Concat", parts, axis)
             }
         }
@@ -192,7 +191,7 @@ impl<'l, 'j> Call<'l, 'j> {
     /// Dimensions `from..to` of the first argument, as a list.
     pub(super) fn shape_of(&mut self, from: usize, to: usize) -> Option<ValueId> {
         let attribute = |n: usize| Some(Attribute::Int(i64::try_from(n).ok()?));
-        let bounds = sorted::map([
+        let bounds = BTreeMap::from([
             ("start".to_owned(), attribute(from)?),
             ("end".to_owned(), attribute(to)?),
         ]);
@@ -239,7 +238,7 @@ impl<'l, 'j> Call<'l, 'j> {
         attributes: [(&str, Attribute); N],
     ) -> Option<()> {
         let named = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let mut attributes = sorted::map(named);
+        let mut attributes = named.collect::<BTreeMap<_, _>>();
         if self.in_place && IN_PLACE.contains(&op) {
             attributes.insert("in_place".to_owned(), Attribute::Int(1));
         }

@@ -7,7 +7,6 @@ use serde_json::Value as Json;
 use super::{Call, TORCH};
 use crate::formats::pt2::program;
 use crate::graph::{Attribute, Dim, Elements, Literal, ValueId};
-use crate::sorted;
 use crate::tensor::DType;
 
 impl Call<'_, '_> {
@@ -123,7 +122,7 @@ impl Call<'_, '_> {
         let named = |(name, value): (&str, Attribute)| (name.to_owned(), value);
         let mut x = self.x()?;
         if is_alone {
-            x = self.helper("Unsqueeze", vec![x], sorted::map([named(alone())]));
+            x = self.helper("Unsqueeze", vec![x], BTreeMap::from([named(alone())]));
         }
         let operands = vec![Some(x), self.tensor("weight"), self.tensor("bias")];
         let spatial = rank.checked_sub(2)?;
@@ -156,7 +155,7 @@ impl Call<'_, '_> {
         let op = if transposed { "ConvTranspose" } else { "Conv" };
         if is_alone {
             let operands = operands.into_iter().flatten().collect();
-            let made = self.helper(op, operands, sorted::map(attributes.map(named)));
+            let made = self.helper(op, operands, BTreeMap::from(attributes.map(named)));
             return self.put("", "Squeeze", vec![made], [alone()]);
         }
         self.put_optional("", op, operands, attributes)
@@ -292,9 +291,9 @@ impl Call<'_, '_> {
             return None;
         }
         let first = || ("axes".to_owned(), Attribute::Ints(vec![0]));
-        let one = self.helper("Unsqueeze", vec![x], sorted::map([first()]));
+        let one = self.helper("Unsqueeze", vec![x], BTreeMap::from([first()]));
         let named = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let pooled = self.helper(op, vec![one], sorted::map(named));
+        let pooled = self.helper(op, vec![one], named.collect::<BTreeMap<_, _>>());
         self.put("", "Squeeze", vec![pooled], [("axes", Attribute::Ints(vec![0]))])
     }
 
@@ -576,7 +575,7 @@ impl Call<'_, '_> {
     pub(super) fn stack(&mut self) -> Option<()> {
         let axis = self.int("dim").unwrap_or(0);
         let pieces = self.tensors("tensors").into_iter().map(|piece| {
-            let axes = sorted::map([("axes".to_owned(), Attribute::Ints(vec![axis]))]);
+            let axes = BTreeMap::from([("axes".to_owned(), Attribute::Ints(vec![axis]))]);
             self.helper("Unsqueeze", vec![piece], axes)
         });
         let pieces = pieces.collect();
