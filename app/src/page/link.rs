@@ -180,7 +180,7 @@ pub(crate) async fn address(state: State) -> Option<String> {
 }
 
 async fn write(state: State, as_entry: bool) -> Option<String> {
-    let before = self::fragment();
+    let before = fragment();
     let mut fragment = pack(&described(state, true)?).await.ok()?.as_string()?;
     if fragment.len() > KEPT {
         fragment = pack(&described(state, false)?).await.ok()?.as_string()?;
