@@ -131,7 +131,7 @@ export async function openPage({ context, address }, path = '') {
   await page.locator('h1').first().waitFor();
   await page.waitForLoadState('networkidle');
   // The empty page answers for an example by itself, unless the address names something else.
-  const isNamed = new URL(page.url()).hash !== '' || page.url().includes('embed');
+  const isNamed = new URL(page.url()).hash !== '' || /embed|lesson/.test(page.url());
   if (!isNamed && (await page.locator('.hero').count())) await page.locator('.sample .headline-lead').waitFor();
   const loaded = () => requests.splice(0);
   return { page, errors, requests, loaded };

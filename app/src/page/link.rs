@@ -187,11 +187,12 @@ async fn write(state: State, as_entry: bool) -> Option<String> {
     }
     // The model may have been closed meanwhile, or the address may name another one.
     let (name, kind) = input(state)?;
-    let is_other = self::fragment() != before || untrack(move || state.is_sample());
+    let now = self::fragment();
+    let is_other = now != before && now != state.address.get_untracked();
     if is_other || state.waiting.with_untracked(Option::is_some) {
         return None;
     }
-    show(&fragment, as_entry && before != fragment);
+    show(&fragment, as_entry && now != fragment);
     remember(&name, kind, &fragment);
     state.recent.set(remembered());
     state.address.set(fragment.clone());
