@@ -24,11 +24,10 @@ const NATIVE: &[Part] = &[
 ];
 
 const BROWSER: &[Part] = &[
-    ("the page, built quickly", build_quickly),
+    ("the page, linted and built quickly", build_quickly),
     ("tests, browser", test_browser),
     ("the page as people get it, built and weighed", build_page),
     ("tests, as people get it", test_as_served),
-    ("lints, WebAssembly", lint_wasm),
 ];
 
 /// Runs every part, also after one has failed, and tells at the end how each went.
@@ -115,42 +114,19 @@ fn check_dependencies() -> Result<()> {
 }
 
 /// Among the tests, those of this crate look at the tree itself: see [`crate::tidy`].
-///
-/// Clippy compiles for the tests what it lints, so that dependencies are compiled once for both, and our own
-/// crates once.
 fn test_native() -> Result<()> {
     run(command("cargo")
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
-        .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"))
+        .envs(toolchain::CLIPPY))
 }
 
 fn build_quickly() -> Result<()> {
-    page::build(Flavour::Quick, &place::quick_page())
+    page::build(Flavour::Linted, &place::quick_page())
 }
 
 fn build_page() -> Result<()> {
     page::build(Flavour::Small, &place::dist())?;
     weight::weigh()
-}
-
-/// Clippy can only read a library that its own compiler built; where the compiler for the browser
-/// is another one, the native lints, which cover the app as well, must do.
-fn lint_wasm() -> Result<()> {
-    let toolchain = toolchain::ensure()?;
-    if !toolchain.is_default() {
-        progress::say("left out: the compiler on PATH has no WebAssembly library to lint against");
-        return Ok(());
-    }
-    let mut clippy = command("cargo");
-    clippy.args(["clippy", "--package", "highwater-app", "--locked"]).args([
-        "--target",
-        toolchain::TARGET,
-        "--",
-        "-D",
-        "warnings",
-    ]);
-    run(toolchain.apply(&mut clippy))
 }
 
 fn test_browser() -> Result<()> {

@@ -9,7 +9,7 @@ use crate::pack::fingerprint;
 use crate::process::{Failure, Result, While as _, command, run};
 use crate::progress;
 use crate::site::Files;
-use crate::toolchain::{TARGET, WasmToolchain};
+use crate::toolchain::{CLIPPY, TARGET, WasmToolchain};
 use crate::{cargo, place};
 
 /// The package that splits the program and writes its scripts.
@@ -25,6 +25,8 @@ pub(crate) enum Flavour {
     Small,
     /// Quick to build: for work on the page.
     Quick,
+    /// Likewise, and clippy compiles our crates where it can: for tests.
+    Linted,
 }
 
 /// A program that a browser can load.
@@ -53,11 +55,15 @@ pub(crate) fn build(
     });
     let profile = match flavour {
         Flavour::Small => &program.small,
-        Flavour::Quick => &program.quick,
+        Flavour::Quick | Flavour::Linted => &program.quick,
     };
     let mut cargo = command("cargo");
     cargo.args(["build", "--locked", "--target", TARGET, "--profile", profile]);
     cargo.args(["--manifest-path", &program.manifest, "--bin", &program.binary]);
+    // Clippy can only read a library that its own compiler built.
+    if flavour == Flavour::Linted && toolchain.is_default() {
+        cargo.envs(CLIPPY);
+    }
     let compiled = cargo::build(toolchain.apply(&mut cargo), OWN);
     if !tool.is_finished() {
         progress::step(93..95, "compiling wasm-bindgen, which writes the scripts");

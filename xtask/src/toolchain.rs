@@ -18,6 +18,13 @@ use crate::{cargo, place};
 /// The target of every program for the browser.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
+/// What makes cargo compile our crates with clippy, which refuses what it warns about. So dependencies are compiled once
+/// for lints and tests.
+pub(crate) const CLIPPY: [(&str, &str); 2] = [
+    ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
+    ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
+];
+
 /// Where Debian puts its compiler; a rustup installation stands before it on `PATH`.
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
@@ -38,7 +45,7 @@ impl WasmToolchain {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)))
     }
 
-    /// Whether the compiler on `PATH` is the one in use, so that its clippy can read what it built.
+    /// Whether the compiler on `PATH` is the one in use, and so its clippy.
     pub(crate) fn is_default(&self) -> bool {
         self.environment.is_empty()
     }
