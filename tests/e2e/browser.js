@@ -38,25 +38,23 @@ const BROWSER_FLAGS = [
  */
 export function useBrowser(options) {
   const browser = {};
-  let started;
-  before(async () => {
-    started = await startBrowser(options);
-    browser.address = started.address;
-    browser.fresh = started.fresh;
-  });
+  before(async () => Object.assign(browser, await launch(options)));
   beforeEach(async () => {
-    browser.context = await started.fresh();
+    browser.context = await browser.fresh();
   });
   afterEach(() => browser.context.close());
-  after(() => started?.close());
+  after(() => browser.close?.());
   return browser;
 }
 
-/**
- * Serves the page and starts a browser; `close` ends both. `fresh` gives an empty profile, and `context` is the
- * first.
- */
-export async function startBrowser({
+/** The same without tests around it, with one empty profile as `context`; `close` ends it. */
+export async function startBrowser(options) {
+  const browser = await launch(options);
+  return { ...browser, context: await browser.fresh() };
+}
+
+/** Serves the page and starts a browser; `fresh` gives an empty profile, `close` ends both. */
+async function launch({
   screen = SCREENS.desktop,
   theme = 'light',
   // What keeps the page for later has tests of its own; elsewhere it would be one more party.
@@ -83,7 +81,7 @@ export async function startBrowser({
     await started.close();
     await server.close();
   };
-  return { context: await fresh(), fresh, address: server.address, close };
+  return { fresh, address: server.address, close };
 }
 
 function findChromium() {

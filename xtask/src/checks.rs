@@ -1,7 +1,6 @@
 //! All checks that a change must pass.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Instant;
 
@@ -38,7 +37,8 @@ const BROWSER: &[Part] = &[
 /// At least one part failed.
 pub(crate) fn run_all(quick: bool) -> Result<()> {
     let commit = committed()?;
-    forget_tested()?;
+    let tested = place::tested();
+    place::gone(fs::remove_file(&tested)).during("forgetting the commit that was tested before")?;
     let browser = if quick { &[] } else { BROWSER };
     let outcomes: Vec<_> = NATIVE.iter().chain(browser).map(run_part).collect();
     println!();
@@ -58,7 +58,6 @@ pub(crate) fn run_all(quick: bool) -> Result<()> {
     }
     match commit {
         Some(commit) if !quick && committed()?.as_ref() == Some(&commit) => {
-            let tested = place::tested();
             fs::write(&tested, &commit).during(format_args!("writing {}", tested.display()))?;
             println!("all checks passed on {}", commit.trim_end());
         }
@@ -75,15 +74,6 @@ fn committed() -> Result<Option<String>> {
     };
     let changes = git("status --porcelain --untracked-files=no")?;
     Ok(if changes.is_empty() { Some(git("rev-parse HEAD")?) } else { None })
-}
-
-fn forget_tested() -> Result<()> {
-    match fs::remove_file(place::tested()) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).during("forgetting the commit that was tested before")
-        }
-        _ => Ok(()),
-    }
 }
 
 fn run_part((name, part): &Part) -> (&'static str, f64, Result<()>) {

@@ -1,7 +1,6 @@
 //! The static page: in `dist/` as people get it.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Instant;
 
@@ -60,12 +59,7 @@ fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
 
 /// Writes files into a folder, and removes what was there before.
 fn write(folder: &Path, files: &Files) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).during("clearing the page's folder up")?;
-        }
-        _ => {}
-    }
+    place::gone(fs::remove_dir_all(folder)).during("clearing the page's folder up")?;
     for (name, bytes) in files {
         let file = folder.join(name);
         let doing = format!("writing {name}");

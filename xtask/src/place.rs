@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::process::{Failure, Result};
@@ -49,6 +49,14 @@ pub(crate) fn cache() -> Result<PathBuf> {
         _ => return Err(Failure::new("no place for tools: set HOME or XDG_CACHE_HOME")),
     };
     Ok(base.join("highwater"))
+}
+
+/// The outcome of removing something, which is no error where there was nothing to remove.
+///
+/// # Errors
+/// It is still there.
+pub(crate) fn gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// The first of these programs on `PATH`.

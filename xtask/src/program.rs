@@ -1,7 +1,6 @@
 //! The program of the page: compiled for the browser, split, with the scripts that load it.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::thread;
 
 use crate::manifest::Program;
@@ -84,10 +83,7 @@ fn split(program: &Program, profile: &str) -> Result<Loadable> {
     let mark = format!("{:08x}", fingerprint(&bytes));
     let folder = wasm.join("wasm-bindgen").join(profile);
     let doing = format!("clearing {}", folder.display());
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).during(&doing)?,
-        _ => {}
-    }
+    place::gone(fs::remove_dir_all(&folder)).during(&doing)?;
     fs::create_dir_all(&folder).during(&doing)?;
     let mut tool = command("cargo");
     tool.args(["run", "--quiet", "--locked", "--package", BINDGEN, "--"]);

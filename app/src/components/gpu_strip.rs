@@ -172,9 +172,7 @@ fn Verdicts(
     /// The request that fresh verdicts belong to.
     generation: Signal<u64>,
 ) -> impl IntoView {
-    let is_stale = move || {
-        row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation.get()))
-    };
+    let is_stale = move || row.is_stale(generation.get());
     let used = Memo::new(move |_| {
         row.verdict.with(|known| {
             known.as_ref().map_or(0.0, |(_, known)| share(known.need, known.usable()).min(100.0))

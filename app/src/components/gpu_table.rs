@@ -273,9 +273,7 @@ fn Row(
     let device = row.device.get_value();
     let (id, wanted) = (device.id.clone(), device.id.clone());
     let is_chosen = Memo::new(move |_| chosen.with(|chosen| *chosen == id));
-    let is_stale = move || {
-        row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation.get()))
-    };
+    let is_stale = move || row.is_stale(generation.get());
     let batch = move || {
         row.largest.with(|known| match known {
             None => "…".to_owned(),

@@ -147,7 +147,7 @@ fn row(module: Module, total: Bytes, shown: Shown) -> impl IntoView {
 fn tree(report: &Report) -> Module {
     let labels = report.timeline.labels.iter().enumerate();
     let runs: BTreeMap<&str, usize> =
-        labels.map(|(place, label)| (label.as_str(), place)).collect::<BTreeMap<_, _>>();
+        labels.map(|(place, label)| (label.as_str(), place)).collect();
     let parts = report.modules_at_peak.iter();
     let mut parts: Vec<(&str, Bytes)> =
         parts.map(|part| (part.module.as_str(), part.bytes)).collect();

@@ -78,10 +78,7 @@ impl Derived {
             is_other || outdated.get()
         });
         let busy = Memo::new(move |_| {
-            let unjudged = |row: &DeviceRow| {
-                row.verdict
-                    .with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation.get()))
-            };
+            let unjudged = |row: &DeviceRow| row.is_stale(generation.get());
             !outdated.get() && (stale.get() || state.devices.with(|rows| rows.iter().any(unjudged)))
         });
         let found = Memo::new(move |_| {

@@ -370,6 +370,11 @@ impl DeviceRow {
         }
     }
 
+    /// Whether the verdict on a request is not there yet.
+    pub(crate) fn is_stale(&self, generation: u64) -> bool {
+        self.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation))
+    }
+
     /// How the newest run that was looked at ends there.
     pub(crate) fn known_verdict(&self) -> Option<Verdict> {
         self.verdict.with(|known| Some(known.as_ref()?.1.verdict))

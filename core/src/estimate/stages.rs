@@ -155,7 +155,10 @@ impl Stages {
             _ if with_events => known.is_same(&hardware),
             _ => known.run.asked.chooses_alike(&hardware),
         };
-        let at = self.runs.iter().position(|known| known.config == config && is_alike(known));
+        let fits = |known: &Known| known.config == config && is_alike(known);
+        let has_kernels = |known: &Known| known.run.launches.is_some();
+        let with_kernels = self.runs.iter().position(|known| has_kernels(known) && fits(known));
+        let at = with_kernels.or_else(|| self.runs.iter().position(fits));
         if let Some(launches) = at.and_then(|at| self.runs.get(at)?.run.launches.clone()) {
             return Ok(launches);
         }

@@ -49,7 +49,7 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
     let state = graph.values.iter().filter(|value| value.initializer.is_some());
     let paths = state.map(|value| value.name.rsplit_once('.').map_or("", |(module, _)| module));
     let present: BTreeSet<&str> =
-        paths.chain(view.nodes().map(|(_, node)| node.module.as_str())).collect::<BTreeSet<_>>();
+        paths.chain(view.nodes().map(|(_, node)| node.module.as_str())).collect();
     let missing = view.nodes().filter_map(|(_, node)| {
         let (container, number) = node.module.rsplit_once('.')?;
         let number: u32 = number.parse().ok()?;
@@ -63,7 +63,7 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
             && !["mlp", "ff.net"].iter().any(|known| container.ends_with(known));
         is_gap.then_some(gap)
     });
-    let missing: BTreeSet<String> = missing.collect::<BTreeSet<_>>();
+    let missing: BTreeSet<String> = missing.collect();
     if let Some(first) = missing.first() {
         let message = format!(
             "{} modules between an activation and a linear layer left nothing in the file, the first is \

@@ -28,7 +28,7 @@ pub(crate) struct Clockwork {
     /// # Errors
     /// The model cannot be estimated so, or its GPU has no published rates.
     pub(crate) step: Step,
-    /// PERCENT: how much longer a sample takes with a configuration than so many picoseconds.
+    /// PERCENT: how much longer a sample takes with a configuration than `sample`, which is in picoseconds.
     pub(crate) change: fn(&Model, &mut Stages, &Config, sample: u64) -> Option<i64>,
 }
 
