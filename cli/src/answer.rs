@@ -84,8 +84,8 @@ fn verdicts(
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// Threads share the devices out; those of about the same memory stay together, since their searches try the
-/// same batches, and the run on one of them predicts how it ends on the others.
+/// Threads share the devices out; those that choose the same kernels stay together, since runs on one of them predict
+/// how any batch ends on the others.
 fn largest_batches(
     model: &Model,
     config: &Config,
@@ -94,13 +94,12 @@ fn largest_batches(
     stages: Stages,
 ) -> Result<Vec<Option<LargestBatch>>, Error> {
     let devices = &asked.devices;
-    let mut by_memory: Vec<(usize, &Device)> = devices.iter().copied().enumerate().collect();
-    by_memory.sort_by_key(|(_, device)| device.capacity);
-    // At most a tenth more than the one before.
+    let mut by_kernels: Vec<(usize, &Device)> = devices.iter().copied().enumerate().collect();
+    by_kernels.sort_by_key(|(_, device)| device.compute_capability);
     let alike = |(_, a): &(usize, &Device), (_, b): &(usize, &Device)| {
-        b.capacity.times(10) <= a.capacity.times(11)
+        a.compute_capability == b.compute_capability
     };
-    let queue = Mutex::new(by_memory.chunk_by(alike));
+    let queue = Mutex::new(by_kernels.chunk_by(alike));
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
     let progress = Progress::of(devices.len());
     let work = |mut stages: Stages| -> Vec<(usize, Result<Option<LargestBatch>, Error>)> {
@@ -113,7 +112,7 @@ fn largest_batches(
             })
             .collect()
     };
-    let groups = by_memory.chunk_by(alike).count();
+    let groups = by_kernels.chunk_by(alike).count();
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(groups);
     let mut answers = thread::scope(|scope| {
         let others: Vec<_> =

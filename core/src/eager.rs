@@ -321,7 +321,7 @@ impl Runtime {
     /// Makes room for what a run of this many operators records, as far as that is little.
     pub(crate) fn expect_operators(&self, operators: usize) {
         const EVENTS_EACH: usize = 24;
-        const EVENTS_MAX: usize = 1 << 15;
+        const EVENTS_MAX: usize = 1 << 20;
         let events = operators.saturating_mul(EVENTS_EACH).min(EVENTS_MAX);
         self.recorder.borrow_mut().reserve(events);
     }

@@ -2,6 +2,7 @@
 //!
 //! The stages are those of the crate's table, in their order; [`Stages`] keeps what they made.
 
+mod forecast;
 mod largest;
 mod layers;
 mod locate;

@@ -111,7 +111,7 @@ impl Facts {
             batch: model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name),
             has_bfloat16: capability.is_none_or(|capability| capability >= (8, 0)),
             has_batch_norm: placed(Category::Buffer).any(|s| name(s).ends_with("running_mean")),
-            has_images: inputs.any(|s| s.tensor.as_ref().is_some_and(|ty| ty.rank() == 4)),
+            has_images: inputs.any(|s| trace.tensor(s).is_some_and(|ty| ty.rank() == 4)),
         }
     }
 

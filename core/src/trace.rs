@@ -40,6 +40,8 @@ positions! {
     StorageId;
     /// Position of a text in [`Trace::labels`]; the default is the empty one.
     LabelId;
+    /// Position of a type in [`Trace::types`].
+    TypeId;
     /// Position of a reason in [`Trace::reasons`].
     ReasonId;
 }
@@ -250,7 +252,7 @@ pub struct Storage {
     /// Name of a parameter or buffer, or of the tensor in the graph; may be empty.
     pub name: LabelId,
     /// Type of the tensor it was made for; `None` for workspaces.
-    pub tensor: Option<TensorType>,
+    pub tensor: Option<TypeId>,
     /// Why its size or its life is not simply proven.
     #[serde(default)]
     pub reason: Option<ReasonId>,
@@ -280,6 +282,8 @@ pub struct Trace {
     pub storages: Vec<Storage>,
     /// Texts that events and storages refer to.
     pub labels: Vec<String>,
+    /// Types of the tensors that storages were made for; one may be there more than once.
+    pub types: Vec<TensorType>,
     /// What storages rest on that is not simply proven.
     #[serde(default)]
     pub reasons: Vec<Reason>,
@@ -291,6 +295,11 @@ impl Trace {
     /// The text behind an id.
     pub fn label(&self, id: LabelId) -> &str {
         self.labels.get(id.index()).map_or("", String::as_str)
+    }
+
+    /// Type of the tensor that a storage was made for; `None` for workspaces.
+    pub fn tensor(&self, storage: &Storage) -> Option<&TensorType> {
+        self.types.get(storage.tensor?.index())
     }
 
     /// What an event allocates or frees.
@@ -312,6 +321,7 @@ impl Trace {
         let mut kept = Self {
             storages: self.storages.clone(),
             labels: self.labels.clone(),
+            types: self.types.clone(),
             reasons: self.reasons.clone(),
             ..Self::default()
         };

@@ -1,5 +1,4 @@
-// Runs the browser tests: `npm test` in this folder, `npm test -- share.test.js` for some of the files, or
-// `npm test -- --quick` against a page that was built quickly.
+// Runs the browser tests on dist/: `npm test` in this folder, or `npm test -- share.test.js` for some of the files.
 //
 // Two files run at a time. A test that fails runs once more, by itself. Where it passes then, the run passes, and
 // ends with the list of such tests: each is a defect of the test or of the page.
@@ -11,15 +10,11 @@ import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
 
 const AT_ONCE = Number(process.env.AT_ONCE ?? 2);
-// Tests of what a page that is built quickly does not do: keep itself for visits without a network.
-const AS_SERVED = ['offline.test.js'];
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
-const isQuick = process.argv.includes('--quick');
-const named = process.argv.slice(2).filter((argument) => argument !== '--quick');
-const isWanted = (name) => (named.length > 0 ? named.includes(name) : !(isQuick && AS_SERVED.includes(name)));
+const named = process.argv.slice(2);
 const files = readdirSync(folder)
-  .filter((name) => name.endsWith('.test.js') && isWanted(name))
+  .filter((name) => name.endsWith('.test.js') && (named.length === 0 || named.includes(name)))
   .map((name) => folder + name);
 
 /** Runs files, or those of their tests that a pattern names, and gives the tests that failed and how many ran. */

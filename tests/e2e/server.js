@@ -1,4 +1,4 @@
-// dist/, or the folder that DIST names, over HTTP on a free port, as any static host would serve it.
+// dist/ over HTTP on a free port, as any static host would serve it.
 
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
 /** The folder of the page. */
-export const DIST = process.env.DIST ?? fileURLToPath(new URL('../../dist/', import.meta.url));
+export const DIST = fileURLToPath(new URL('../../dist/', import.meta.url));
 
 const MEDIA_TYPES = {
   '.html': 'text/html; charset=utf-8',

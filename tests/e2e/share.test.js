@@ -168,6 +168,7 @@ test('what was opened is remembered until it is forgotten', async () => {
   const { page } = await openPage(browser);
   await dropFile(page, { name: 'net.yaml', bytes: SPEC });
   await opened(page, 'net.yaml');
+  await addressed(page, { text: 'net.yaml' });
   await dropFile(page, 'models/train/alexnet.onnx');
   await opened(page, 'alexnet.onnx');
   await addressed(page, { file: 'alexnet.onnx' });

@@ -1,17 +1,18 @@
 //! All checks that a change must pass.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::process::Child;
 use std::time::Instant;
+use std::{env, io};
 
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of, run};
-use crate::program::Flavour;
-use crate::progress;
-use crate::{page, toolchain, tools, weight};
+use crate::{progress, toolchain, tools};
 
 /// A part of the checks: its name and what it does.
 type Part = (&'static str, fn() -> Result<()>);
+/// How a part went: its name, the seconds that it took, and what it found.
+type Outcome = (&'static str, f64, Result<()>);
 
 /// The versions of cargo-deny that `deny.toml` is for.
 const DENY: &str = "0.20.";
@@ -22,14 +23,8 @@ const NATIVE: &[Part] = &[
     ("lints and tests, native", test_native),
 ];
 
-const BROWSER: &[Part] = &[
-    ("the page, linted and built quickly", build_quickly),
-    ("tests, browser", test_browser),
-    ("the page as people get it, built and weighed", build_page),
-    ("tests, as people get it", test_as_served),
-];
-
-/// Runs every part, also after one has failed, and tells at the end how each went.
+/// Runs every part, also after one has failed, and tells at the end how each went. The page is built while the native
+/// checks run, because each of the two leaves a core idle for much of its time.
 ///
 /// A run of all parts that passes writes the commit to `target/tested`, if the files are those of the commit.
 ///
@@ -39,8 +34,13 @@ pub(crate) fn run_all(quick: bool) -> Result<()> {
     let commit = committed()?;
     let tested = place::tested();
     place::gone(fs::remove_file(&tested)).during("forgetting the commit that was tested before")?;
-    let browser = if quick { &[] } else { BROWSER };
-    let outcomes: Vec<_> = NATIVE.iter().chain(browser).map(run_part).collect();
+    let page = if quick { None } else { Some(begin_page()?) };
+    let parts = NATIVE.iter().map(|&(name, part)| run_part(name, part));
+    let mut outcomes: Vec<_> = parts.collect();
+    if let Some(page) = page {
+        outcomes.push(run_part("the page, linted, built and weighed", || finish_page(page)));
+        outcomes.push(run_part("tests, browser", test_browser));
+    }
     println!();
     for (name, seconds, result) in &outcomes {
         match result {
@@ -76,7 +76,7 @@ fn committed() -> Result<Option<String>> {
     Ok(if changes.is_empty() { Some(git("rev-parse HEAD")?) } else { None })
 }
 
-fn run_part((name, part): &Part) -> (&'static str, f64, Result<()>) {
+fn run_part(name: &'static str, part: impl FnOnce() -> Result<()>) -> Outcome {
     println!("\n== {name}");
     let begun = Instant::now();
     let result = part();
@@ -110,31 +110,35 @@ fn test_native() -> Result<()> {
         .envs(toolchain::CLIPPY))
 }
 
-fn build_quickly() -> Result<()> {
-    page::build(Flavour::Linted, &place::quick_page())
+/// Begins to build the page, in a process of its own that prints into a file.
+fn begin_page() -> Result<Child> {
+    let log = place::page_log();
+    let doing = format!("writing {}", log.display());
+    let file = File::create(&log).during(&doing)?;
+    let program = env::current_exe().during("looking for this program")?;
+    let mut build = command(program);
+    build.args(["build", "--linted"]).stdout(file.try_clone().during(&doing)?).stderr(file);
+    build.spawn().during("beginning to build the page")
 }
 
-fn build_page() -> Result<()> {
-    page::build(Flavour::Small, &place::dist())?;
-    weight::weigh()
+/// Waits for the page, and shows what its build printed.
+fn finish_page(mut build: Child) -> Result<()> {
+    let status = build.wait().during("waiting for the page")?;
+    let mut log = File::open(place::page_log()).during("reading what the page's build printed")?;
+    io::copy(&mut log, &mut io::stdout()).during("showing what the page's build printed")?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("the build ended with {status}")))
+    }
 }
 
 fn test_browser() -> Result<()> {
     tools::node()?;
     progress::say("installing the test driver of tests/e2e/package-lock.json");
     run(command("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(place::e2e()))?;
-    run_browser_tests(&place::quick_page(), "--quick")
-}
-
-/// What only the page as people get it does, and that it answers.
-fn test_as_served() -> Result<()> {
-    run_browser_tests(&place::dist(), "offline.test.js")
-}
-
-/// Runs browser tests on the page in a folder.
-fn run_browser_tests(page: &Path, which: &str) -> Result<()> {
     let chromium = tools::chromium()?;
     let mut tests = command("npm");
-    tests.args(["test", "--silent", "--", which]).current_dir(place::e2e());
-    run(tests.env("CHROMIUM", chromium).env("DIST", page))
+    tests.args(["test", "--silent"]).current_dir(place::e2e());
+    run(tests.env("CHROMIUM", chromium))
 }

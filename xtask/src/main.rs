@@ -90,9 +90,9 @@ enum Task {
     },
     /// Build the static page into dist/ and weigh it
     Build {
-        /// Build what the browser tests use, into target/quick-page
+        /// Let clippy compile our crates, as the tests do
         #[arg(long)]
-        quick: bool,
+        linted: bool,
     },
     /// Run every check: format, lints, tests, the page, the browser
     Test {
@@ -164,9 +164,8 @@ fn perform(task: &Task) -> Result<()> {
         Task::Serve { port, small } => {
             serve(port, if small { Flavour::Small } else { Flavour::Quick })
         }
-        Task::Build { quick: true } => page::build(Flavour::Quick, &place::quick_page()),
-        Task::Build { quick: false } => {
-            page::build(Flavour::Small, &place::dist())?;
+        Task::Build { linted } => {
+            page::build(if linted { Flavour::Linted } else { Flavour::Small })?;
             weight::weigh()
         }
         Task::Test { quick } => checks::run_all(quick),
@@ -205,7 +204,7 @@ fn serve(port: u16, flavour: Flavour) -> Result<()> {
     loop {
         let state = watch::sources()?;
         progress::begin();
-        match page::build(flavour, &place::dist()) {
+        match page::build(flavour) {
             Ok(()) => {
                 progress::end(None);
                 progress::say(format_args!("Highwater is at http://{address}/ (stop with Ctrl+C)"));

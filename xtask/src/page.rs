@@ -11,11 +11,11 @@ use crate::progress;
 use crate::site::{self, Files};
 use crate::{offline, pack, place, toolchain};
 
-/// Builds the page into a folder, setting up what is missing first.
+/// Builds the page into `dist/`, setting up what is missing first.
 ///
 /// # Errors
 /// The set-up or the build fails.
-pub(crate) fn build(flavour: Flavour, folder: &Path) -> Result<()> {
+pub(crate) fn build(flavour: Flavour) -> Result<()> {
     let begun = Instant::now();
     progress::step(0..15, "looking for a compiler that builds for the browser");
     let toolchain = toolchain::ensure()?;
@@ -34,13 +34,9 @@ pub(crate) fn build(flavour: Flavour, folder: &Path) -> Result<()> {
     let mut files = site::assemble(&root, &page, &links, loadable, flavour)?;
     add_fetched(&root, &mut files)?;
     // A page that changes all the time is not kept: reloading must show what was built.
-    offline::prepare(&mut files, flavour == Flavour::Small)?;
-    write(folder, &files)?;
-    progress::say(format_args!(
-        "the page is in {} after {:.1} s",
-        folder.strip_prefix(&root).unwrap_or(folder).display(),
-        begun.elapsed().as_secs_f64()
-    ));
+    offline::prepare(&mut files, flavour != Flavour::Quick)?;
+    write(&files)?;
+    progress::say(format_args!("the page is in dist after {:.1} s", begun.elapsed().as_secs_f64()));
     Ok(())
 }
 
@@ -57,13 +53,14 @@ fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
     Ok(())
 }
 
-/// Writes files into a folder, and removes what was there before.
-fn write(folder: &Path, files: &Files) -> Result<()> {
-    place::gone(fs::remove_dir_all(folder)).during("clearing the page's folder up")?;
+/// Writes files into `dist/`, and removes what was there before.
+fn write(files: &Files) -> Result<()> {
+    let folder = place::dist();
+    place::gone(fs::remove_dir_all(&folder)).during("clearing dist up")?;
     for (name, bytes) in files {
         let file = folder.join(name);
         let doing = format!("writing {name}");
-        fs::create_dir_all(file.parent().unwrap_or(folder)).during(&doing)?;
+        fs::create_dir_all(file.parent().unwrap_or(&folder)).during(&doing)?;
         fs::write(file, bytes).during(&doing)?;
     }
     Ok(())

@@ -18,9 +18,9 @@ pub(crate) fn dist() -> PathBuf {
     root().join("dist")
 }
 
-/// The page, built quickly for the browser tests.
-pub(crate) fn quick_page() -> PathBuf {
-    root().join("target").join("quick-page")
+/// What the build of the page printed that ran next to other checks.
+pub(crate) fn page_log() -> PathBuf {
+    root().join("target").join("page.log")
 }
 
 /// Where a run of all checks that passed leaves the commit that it passed on.

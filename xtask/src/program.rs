@@ -22,10 +22,10 @@ const OWN: u32 = 4;
 pub(crate) enum Flavour {
     /// Small: what people get.
     Small,
-    /// Quick to build: for work on the page.
-    Quick,
     /// Likewise, and clippy compiles our crates where it can: for tests.
     Linted,
+    /// Quick to build: for work on the page.
+    Quick,
 }
 
 /// A program that a browser can load.
@@ -53,8 +53,8 @@ pub(crate) fn build(
         run(command("cargo").args(["build", "--quiet", "--locked", "--package", BINDGEN]))
     });
     let profile = match flavour {
-        Flavour::Small => &program.small,
-        Flavour::Quick | Flavour::Linted => &program.quick,
+        Flavour::Small | Flavour::Linted => &program.small,
+        Flavour::Quick => &program.quick,
     };
     let mut cargo = command("cargo");
     cargo.args(["build", "--locked", "--target", TARGET, "--profile", profile]);

@@ -27,7 +27,7 @@ pub(crate) fn assemble(
     program: Loadable,
     flavour: Flavour,
 ) -> Result<Files> {
-    let is_small = flavour == Flavour::Small;
+    let is_small = flavour != Flavour::Quick;
     let Loadable { name: program, mark, mut files } = program;
     let (mut styles, mut first_style) = (String::new(), None);
     let mut replacements = Vec::new();

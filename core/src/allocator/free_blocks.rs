@@ -15,7 +15,7 @@ use crate::bytes::Bytes;
 
 /// COUNT: blocks that stay in a row when it is halved, which is when it has twice as many. No
 /// recorded training run does.
-const HALF: usize = 256;
+const HALF: usize = 64;
 
 /// A free block, as the search sees it.
 #[derive(Clone, Copy, Debug)]

@@ -151,7 +151,7 @@ fn run(
     replay
 }
 
-/// One call to the allocator. A storage that the trace does not have is ignored.
+/// One call to the allocator. A storage that the trace does not have is ignored, and one without bytes asks for none.
 fn apply(
     call: Event,
     trace: &Trace,
@@ -162,6 +162,7 @@ fn apply(
         Event::Alloc(id) => {
             if let (Some(storage), Some(block)) =
                 (trace.storages.get(id.index()), blocks.get_mut(id.index()))
+                && storage.requested > Bytes::ZERO
             {
                 *block = allocator.malloc_on(storage.stream, storage.requested)?;
             }

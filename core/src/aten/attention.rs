@@ -457,7 +457,8 @@ fn backward(pass: &Pass<'_>, at: usize, causal: bool) -> Gradients {
     }
     drop(products);
     let (dtype, columns) = (q.dtype(), k.size(2));
-    let scratch = rt.scratch_by(move |hardware| {
+    let scratch = rt.scratch_by(&[batch, heads, rows, columns], move |hardware, sizes| {
+        let &[batch, heads, rows, columns] = sizes else { return None };
         let of_head = Tiles::of(hardware.capability, dtype, width).workspace(rows, columns, width);
         Some(of_head.times(batch).times(heads))
     });

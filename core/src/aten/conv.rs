@@ -237,8 +237,10 @@ fn take_workspace(rt: &Runtime, layer: &Rc<Layer>, direction: Direction) {
         return;
     }
     let layer = Rc::clone(layer);
-    let is_known = rt.workspace_by(move |hardware| {
-        workspace::size(hardware.capability, hardware.cudnn, &layer, direction)
+    let sizes = [layer.input.as_slice(), &layer.output].concat();
+    let is_known = rt.workspace_by(&sizes, move |hardware, sizes| {
+        let resized = layer.resized(sizes);
+        workspace::size(hardware.capability, hardware.cudnn, &resized, direction)
     });
     if !is_known {
         rt.set_lacks_workspaces();

@@ -1,7 +1,10 @@
 //! `embedding`: only the indices are saved; the gradient is dense (`native/cuda/Embedding.cu`).
 
+use std::rc::Rc;
+
 use super::{cub, view};
 use crate::bytes::Bytes;
+use crate::eager::recorder::Storage;
 use crate::eager::{Kernel, Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -47,37 +50,52 @@ fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Ten
     let sorted = rt.scratch(per_index);
     let original = rt.scratch(per_index);
     let range = rt.scratch(per_index);
-    rt.workspace(cub::sort(count, rows));
+    drop(scratch_of(rt, count, move |count| cub::sort(count, rows)));
     drop(range);
     let result = rt.empty(grad.dtype(), table);
     let segments = count.min(rows);
     let offsets = rt.scratch(per_index);
     let found = rt.scratch(Bytes(8));
     let unique = rt.scratch(per_index);
-    rt.workspace(cub::unique_by_key(count));
+    drop(scratch_of(rt, count, cub::unique_by_key));
     drop(unique);
-    let partials = rt.scratch(Bytes(8).times(segments));
-    let partial_sums = rt.scratch(Bytes(8).times(segments));
-    rt.workspace(cub::running_sum(segments));
+    let of_segments = move |count: u64| Bytes(8).times(count.min(rows));
+    let partials = scratch_of(rt, count, of_segments);
+    let partial_sums = scratch_of(rt, count, of_segments);
+    drop(scratch_of(rt, count, move |count| cub::running_sum(count.min(rows))));
     let found_partials = rt.scratch(Bytes(8));
-    let most = count.div_euclid(10).saturating_add(segments);
-    let partial_offsets = rt.scratch(Bytes(8).times(most));
+    let most_of = move |count: u64| count.div_euclid(10).saturating_add(count.min(rows));
+    let most = most_of(count);
+    let of_most = move |count: u64| Bytes(8).times(most_of(count));
+    let partial_offsets = scratch_of(rt, count, of_most);
     let warps = width.next_multiple_of(WARP);
     let blocks = segments.saturating_mul(warps).div_ceil(warps.clamp(1, BLOCK));
     let is_fused = most > blocks.saturating_mul(4)
         && rt.ask(move |hardware| blocks < hardware.multiprocessors.saturating_mul(BLOCKS));
     let sums = if is_fused {
         // Added up in the result itself, or in one of single precision.
-        let of_partials = rt.scratch(Bytes(8).times(most));
+        let of_partials = scratch_of(rt, count, of_most);
         let is_half = grad.dtype().size() == Bytes(2);
         (of_partials, is_half.then(|| rt.empty(DType::Float32, table)))
     } else {
-        (None, Some(rt.empty(DType::Float32, &[most, width])))
+        let sums = rt.empty(DType::Float32, &[most, width]);
+        let row = DType::Float32.size().times(width);
+        rt.follows(&sums, &[count], move |counts| row.times(most_of(counts.iter().sum())));
+        (None, Some(sums))
     };
     drop((sums, partial_offsets, found_partials, partial_sums, partials, found, offsets));
     drop((original, sorted));
     drop((grad_copy, indices_copy));
     result
+}
+
+/// Scratch that grows with the number of indices.
+fn scratch_of(
+    rt: &Runtime,
+    count: u64,
+    size: impl Fn(u64) -> Bytes + 'static,
+) -> Option<Rc<Storage>> {
+    rt.scratch_of(&[count], move |counts| size(counts.iter().sum()))
 }
 
 /// COUNT: threads of a warp, and of a block at most; blocks for each multiprocessor up to which partial sums

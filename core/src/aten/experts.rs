@@ -20,7 +20,7 @@ pub fn sort(rt: &Runtime, x: &Tensor) -> (Tensor, Tensor) {
     let places = rt.empty(DType::Int64, x.sizes());
     let range = rt.empty(DType::Int64, x.sizes());
     if x.numel() > SMALL_SORT {
-        rt.workspace(cub::sort(x.numel(), u64::MAX));
+        drop(rt.scratch_of(&[x.numel()], |counts| cub::sort(counts.iter().sum(), u64::MAX)));
     }
     drop(range);
     (sorted, places)

@@ -42,7 +42,9 @@ pub fn indexed(rt: &Runtime, x: &Tensor, indices: &[&Tensor], output: &[u64]) ->
         let (sorted, original) = (like_indices(), like_indices());
         let range = like_indices();
         let places = whole.iter().take(pass.saved.len()).product::<u64>();
-        rt.workspace(cub::sort(first.numel(), places.saturating_sub(1)));
+        let largest = places.saturating_sub(1);
+        let sorting = move |counts: &[u64]| cub::sort(counts.iter().sum(), largest);
+        drop(rt.scratch_of(&[first.numel()], sorting));
         drop((range, original, sorted, values, linear));
         vec![Some(result)]
     })

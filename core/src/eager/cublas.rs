@@ -25,7 +25,7 @@ pub(super) struct State {
 impl Runtime {
     /// A product by cuBLAS, its output made already.
     pub fn cublas(&self) {
-        let made = || self.scratch_by(|hardware| Some(hardware.cublas_workspace));
+        let made = || self.scratch_by(&[], |hardware, _| Some(hardware.cublas_workspace));
         if !self.pytorch.keeps_cublas_workspaces() {
             return drop(made());
         }

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use super::Runtime;
 use super::recorder::{Recorder, Storage};
+use super::{Runtime, Tensor};
 use crate::bytes::Bytes;
 use crate::config::Cudnn;
+use crate::tensor::Dims;
 use crate::trace::{Event, PhaseMark, StorageId, Trace};
 
 /// Properties of a device that decide which kernels run and what scratch they take.
@@ -33,14 +34,23 @@ pub struct Hardware {
 /// Whether a device gives the answer that the run's own device gave.
 type Question = Box<dyn Fn(&Hardware) -> bool>;
 
-/// SIZE: scratch on a device; `None` where what tells it cannot be had.
-type Size = Box<dyn Fn(&Hardware) -> Option<Bytes>>;
+/// SIZE: scratch on a device, from some numbers; `None` where what tells it cannot be had.
+type Size = Box<dyn Fn(&Hardware, &[u64]) -> Option<Bytes>>;
+
+/// An allocation whose size follows from the device, or from numbers but not along a line.
+pub struct Scratch {
+    /// Its storage.
+    pub id: StorageId,
+    /// What else it follows from, as far as a batch changes that: sizes of operands.
+    pub numbers: Dims,
+    size: Size,
+}
 
 /// What a run asked of its device.
 #[derive(Default)]
 pub struct Asked {
     questions: Vec<Question>,
-    sizes: Vec<(StorageId, Size)>,
+    scratch: Vec<Scratch>,
     /// Allocations and frees of scratch that took no bytes, with the event before which each would be.
     skipped: Vec<(usize, Event)>,
 }
@@ -58,7 +68,7 @@ pub enum Elsewhere {
 
 impl fmt::Debug for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} questions, {} sizes", self.questions.len(), self.sizes.len())
+        write!(f, "{} questions, {} sizes", self.questions.len(), self.scratch.len())
     }
 }
 
@@ -85,16 +95,37 @@ impl Asked {
         let requested =
             |id: StorageId| trace.storages.get(id.index()).map(|storage| storage.requested);
         let mut changed = BTreeMap::new();
-        for (id, size) in &self.sizes {
-            let Some(size) = size(other) else { return Elsewhere::Different };
-            if requested(*id) != Some(size) {
-                changed.insert(*id, size);
+        for scratch in &self.scratch {
+            let Some(size) = scratch.size(other, &scratch.numbers) else {
+                return Elsewhere::Different;
+            };
+            if requested(scratch.id) != Some(size) {
+                changed.insert(scratch.id, size);
             }
         }
         if changed.is_empty() {
             return Elsewhere::Same;
         }
         Elsewhere::Resized(self.resized(trace, &changed))
+    }
+
+    /// Scratch of which each device decides the size.
+    pub fn scratch(&self) -> &[Scratch] {
+        &self.scratch
+    }
+
+    /// The calls of the run, among them those for scratch that takes no bytes on its device.
+    pub fn calls(&self, trace: &Trace) -> Vec<Event> {
+        let mut skipped = self.skipped.iter().peekable();
+        let mut calls = Vec::with_capacity(trace.events.len().saturating_add(self.skipped.len()));
+        for (index, &event) in trace.events.iter().enumerate() {
+            while let Some((_, event)) = skipped.next_if(|(before, _)| *before <= index) {
+                calls.push(*event);
+            }
+            calls.push(event);
+        }
+        calls.extend(skipped.map(|(_, event)| *event));
+        calls
     }
 
     /// The same run with other sizes of some scratch.
@@ -143,6 +174,19 @@ impl Asked {
     }
 }
 
+impl Scratch {
+    /// SIZE: what it takes on a device, with numbers that may be others; `None` where that cannot be told.
+    pub fn size(&self, hardware: &Hardware, numbers: &[u64]) -> Option<Bytes> {
+        (self.size)(hardware, numbers)
+    }
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} by {:?}", self.id, self.numbers)
+    }
+}
+
 impl Runtime {
     /// What follows from the device for what the run does next.
     pub fn ask<T: PartialEq + Copy + 'static>(
@@ -155,26 +199,53 @@ impl Runtime {
         answer
     }
 
-    /// Scratch of one kernel whose size follows from the device, held until the caller drops it; `None` where
-    /// what tells the size cannot be had.
+    /// Scratch of one kernel whose size follows from the device and from numbers, which are all that a batch changes
+    /// of what decides; held until the caller drops it. `None` where what tells the size cannot be had.
     pub fn scratch_by(
         &self,
-        size: impl Fn(&Hardware) -> Option<Bytes> + 'static,
+        numbers: &[u64],
+        size: impl Fn(&Hardware, &[u64]) -> Option<Bytes> + 'static,
     ) -> Option<Rc<Storage>> {
-        let Some(answer) = size(&self.hardware) else {
+        let numbers = Dims::from_slice(numbers);
+        let Some(answer) = size(&self.hardware, &numbers) else {
             // Another device may have the size: there the run is another one.
-            let is_alike = move |other: &Hardware| size(other).is_none();
+            let is_alike = move |other: &Hardware| size(other, &numbers).is_none();
             self.recorder.borrow_mut().asked.questions.push(Box::new(is_alike));
             return None;
         };
         let scratch = Recorder::allocate_by(&self.recorder, answer);
         let asked = &mut self.recorder.borrow_mut().asked;
-        asked.sizes.push((scratch.id(), Box::new(size)));
+        asked.scratch.push(Scratch { id: scratch.id(), numbers, size: Box::new(size) });
         Some(scratch)
     }
 
+    /// Scratch whose size follows from numbers that a batch changes, not along a line.
+    pub fn scratch_of(
+        &self,
+        numbers: &[u64],
+        size: impl Fn(&[u64]) -> Bytes + 'static,
+    ) -> Option<Rc<Storage>> {
+        self.scratch_by(numbers, move |_, numbers| Some(size(numbers)))
+    }
+
+    /// A tensor that was just made has a size that follows so.
+    pub fn follows(
+        &self,
+        tensor: &Tensor,
+        numbers: &[u64],
+        size: impl Fn(&[u64]) -> Bytes + 'static,
+    ) {
+        let (id, numbers) = (tensor.storage_id(), Dims::from_slice(numbers));
+        let size: Size = Box::new(move |_, numbers| Some(size(numbers)));
+        self.recorder.borrow_mut().asked.scratch.push(Scratch { id, numbers, size });
+    }
+
     /// Such scratch, allocated and freed at once; returns whether its size could be told.
-    pub fn workspace_by(&self, size: impl Fn(&Hardware) -> Option<Bytes> + 'static) -> bool {
-        self.scratch_by(size).is_some()
+    pub fn workspace_by(
+        &self,
+        numbers: &[u64],
+        size: impl Fn(&Hardware, &[u64]) -> Option<Bytes> + 'static,
+    ) -> bool {
+        self.scratch_by(numbers, size).is_some()
     }
 }

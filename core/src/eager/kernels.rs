@@ -87,15 +87,22 @@ pub fn reduce(rt: &Runtime, x: &Tensor, reduced: &[bool], dtype: DType) -> Tenso
 /// Reduces the marked dimensions into a tensor that is there: staging buffers live as long as the
 /// kernel runs.
 pub fn reduce_into_place(rt: &Runtime, x: &Tensor, reduced: &[bool]) {
-    let Some(split) = split(x, reduced) else { return };
-    let staging = rt.scratch_by(move |hardware| Some(split.scratch(hardware).0));
-    let semaphores = rt.scratch_by(move |hardware| Some(split.scratch(hardware).1));
+    let shape = shape(x, reduced);
+    let scratch = move |hardware: &Hardware, counts: &[u64]| {
+        let &[inputs, outputs] = counts else { return None };
+        let split = Shape { inputs, outputs, ..shape }.split();
+        Some(split.map_or_else(Default::default, |split| split.scratch(hardware)))
+    };
+    let counts = [shape.inputs, shape.outputs];
+    let staging =
+        rt.scratch_by(&counts, move |hardware, counts| Some(scratch(hardware, counts)?.0));
+    let semaphores =
+        rt.scratch_by(&counts, move |hardware, counts| Some(scratch(hardware, counts)?.1));
     drop(semaphores);
     drop(staging);
 }
 
-/// How a reduction may be shared out; `None` where one block per output suffices on every device.
-fn split(x: &Tensor, reduced: &[bool]) -> Option<Split> {
+fn shape(x: &Tensor, reduced: &[bool]) -> Shape {
     let dims: Vec<(u64, u64, bool)> = x
         .sizes()
         .iter()
@@ -106,9 +113,6 @@ fn split(x: &Tensor, reduced: &[bool]) -> Option<Split> {
         .collect();
     let inputs = numel(&dims.iter().filter(|d| d.2).map(|d| d.0).collect::<Vec<_>>());
     let outputs = numel(&dims.iter().filter(|d| !d.2).map(|d| d.0).collect::<Vec<_>>());
-    if inputs <= 1 || outputs == 0 {
-        return None;
-    }
     let innermost = |gone| dims.iter().filter(|d| d.2 == gone).map(|d| d.1).min();
     let fast = match (innermost(true), innermost(false)) {
         (Some(inside), Some(outside)) => inside < outside,
@@ -119,7 +123,7 @@ fn split(x: &Tensor, reduced: &[bool]) -> Option<Split> {
     // Sums of doubles and of long integers are as wide, all others in single precision; `any` and `all` take a byte.
     let narrowest = if x.dtype() == DType::Bool { 1 } else { 4 };
     let width = x.dtype().size().max(Bytes(narrowest));
-    Shape { inputs, outputs, fast, unit_stride, coalesced, width }.split()
+    Shape { inputs, outputs, fast, unit_stride, coalesced, width }
 }
 
 /// COUNT: reduced dimensions once neighbours that step as one are merged.
@@ -133,6 +137,8 @@ fn coalesced_reduced_dims(dims: &[(u64, u64, bool)]) -> usize {
     reduced.len() - merged.count()
 }
 
+/// A reduction.
+#[derive(Clone, Copy)]
 struct Shape {
     inputs: u64,
     outputs: u64,
@@ -144,7 +150,6 @@ struct Shape {
 }
 
 /// A reduction that several blocks of threads may share.
-#[derive(Clone, Copy)]
 struct Split {
     /// COUNT: threads of a block.
     threads: u64,
@@ -160,6 +165,9 @@ impl Shape {
     /// `setReduceConfig`, `Reduce.cuh`; `None` where one block per output suffices on every device.
     fn split(&self) -> Option<Split> {
         const MAX_THREADS: u64 = 512;
+        if self.inputs <= 1 || self.outputs == 0 {
+            return None;
+        }
         let (mut dim0, dim1) =
             if self.fast { (self.inputs, self.outputs) } else { (self.outputs, self.inputs) };
         let mut vector = 1u64;

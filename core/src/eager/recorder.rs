@@ -10,7 +10,7 @@ use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::tensor::TensorType;
 use crate::trace::{
-    self, Category, Event, LabelId, Phase, PhaseMark, ReasonId, StorageId, Stream, Trace,
+    self, Category, Event, LabelId, Phase, PhaseMark, ReasonId, StorageId, Stream, Trace, TypeId,
 };
 
 /// Memory that tensors share; freed when the last of them goes.
@@ -62,6 +62,8 @@ pub struct Recorder {
     ids: BTreeMap<u64, LabelId>,
     /// Labels of operators by the address of their names, which is quicker to compare.
     operators: BTreeMap<usize, LabelId>,
+    /// Types that were seen lately, each at a place that follows from its numbers.
+    types: Vec<TypeId>,
     place: Place,
     name: LabelId,
     born: Vec<(usize, Phase)>,
@@ -85,6 +87,7 @@ impl Default for Recorder {
             launching_from: None,
             ids: BTreeMap::new(),
             operators: BTreeMap::new(),
+            types: vec![TypeId::default(); Self::TYPES],
             place: Place { operator: nothing, module: nothing, reason: None },
             name: nothing,
             born: Vec::new(),
@@ -99,6 +102,9 @@ impl Default for Recorder {
 }
 
 impl Recorder {
+    /// COUNT: types that are remembered.
+    const TYPES: usize = 512;
+
     /// Allocates; without a category, the phase tells it.
     pub(super) fn allocate(
         this: &Rc<RefCell<Self>>,
@@ -133,6 +139,7 @@ impl Recorder {
             Phase::Forward => Category::Activation,
             _ => Category::Temporary,
         };
+        let tensor_id = tensor.map(|tensor| self.type_id(tensor));
         self.trace.storages.push(trace::Storage {
             requested,
             category: category.unwrap_or(by_phase),
@@ -140,7 +147,7 @@ impl Recorder {
             operator: self.place.operator,
             module: self.place.module,
             name: self.name,
-            tensor: tensor.cloned(),
+            tensor: tensor_id,
             reason: self.place.reason,
         });
         self.born.push((self.iteration, self.phase));
@@ -302,6 +309,19 @@ impl Recorder {
         self.trace.events.push(event);
         self.trace.operators.push(self.place.operator);
         self.trace.modules.push(self.place.module);
+    }
+
+    /// The place of a type in the trace: a new one where it has not been seen lately.
+    fn type_id(&mut self, tensor: &TensorType) -> TypeId {
+        let mix = |key: u64, &dim: &u64| (key ^ dim).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+        let key = tensor.dims.iter().fold(tensor.dtype.size().0, mix);
+        let place = usize::try_from(key >> 32).unwrap_or_default() % Self::TYPES;
+        let Some(known) = self.types.get_mut(place) else { return TypeId::default() };
+        if self.trace.types.get(known.index()) != Some(tensor) {
+            *known = TypeId::new(self.trace.types.len());
+            self.trace.types.push(tensor.clone());
+        }
+        *known
     }
 
     /// A label of its own, whatever others have the same text.

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::forecast::Rehearsal;
 use super::{Model, OnDevice, Stages};
+use crate::allocator::{ROUND_LARGE, Replay};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{self, Device, Room};
@@ -44,8 +46,99 @@ impl LargestBatch {
 pub struct BatchLine {
     reserved: Vec<(u64, Bytes)>,
     allocated: Vec<(u64, Bytes)>,
+    /// Batches to tell others from: about the largest of the smallest card, one between, and more than any card holds.
+    pub(super) told_by: Option<[u64; 3]>,
     /// Whether loops run too many operators before memory is full.
     is_cut: bool,
+}
+
+impl BatchLine {
+    /// Three batches that those of all devices lie between; `None` where memory hardly grows.
+    fn three(&self) -> Option<[u64; 3]> {
+        let at = |limit| crossing(&self.reserved, &[], limit);
+        let capacities = || device::all().iter().map(|device| device.capacity);
+        // A batch of one is a special case: nothing has to be copied to lie in one piece.
+        let low = at(capacities().min()?).unwrap_or_default().max(2);
+        let top = at(capacities().max()?.times(2)).filter(|&top| top < ABSURD)?;
+        // A batch that was run before is had for nothing.
+        let mut known = self.reserved.iter().rev().map(|(size, _)| *size);
+        let is_between = |size: &u64| low < *size && *size < top;
+        let middle = known.find(is_between).or_else(|| Some(low.midpoint(top)).filter(is_between));
+        Some([low, middle?, top])
+    }
+}
+
+/// Runs of any batch on one device.
+pub(super) trait Runs {
+    /// What a batch reaches where memory has no limit; `None` for one that is too large to simulate.
+    fn peaks(&mut self, batch: u64) -> Result<Option<Peaks>, Error>;
+
+    /// What a batch lacks on the device, even where the cache is flushed; `None` where it survives.
+    fn missing(&mut self, batch: u64, peaks: &Peaks) -> Result<Option<Bytes>, Error>;
+}
+
+/// What a run reaches where memory has no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Peaks {
+    reserved: Bytes,
+    allocated: Bytes,
+    /// SUM: bytes that were asked for at the peak of those allocated.
+    requested: Bytes,
+}
+
+impl Peaks {
+    pub(super) const fn of(replay: &Replay) -> Self {
+        Self {
+            reserved: replay.reserved.bytes,
+            allocated: replay.allocated.bytes,
+            requested: replay.requested_at_peak,
+        }
+    }
+
+    /// What a run lacks within a limit, even where the cache is flushed; `limited` replays it there.
+    pub(super) fn missing(&self, limit: Bytes, limited: impl FnOnce() -> Replay) -> Option<Bytes> {
+        if self.reserved <= limit {
+            return None;
+        }
+        if self.requested > limit {
+            return Some(self.requested - limit);
+        }
+        let failure = limited().out_of_memory?;
+        Some(failure.error.reserved + failure.error.segment - limit)
+    }
+}
+
+/// Runs that are simulated.
+pub(super) struct Simulated<'a> {
+    pub(super) model: &'a Model,
+    /// The batch's dimension.
+    pub(super) batch: &'a str,
+    pub(super) config: Config,
+    pub(super) device: &'static Device,
+    pub(super) stages: &'a mut Stages,
+}
+
+impl Simulated<'_> {
+    /// A run; `None` for one that is too large to simulate.
+    fn run(&mut self, batch: u64) -> Result<Option<OnDevice>, Error> {
+        self.config.dims.insert(self.batch.to_owned(), batch);
+        match self.stages.on(self.model, &self.config, self.device) {
+            Ok(run) => Ok(Some(run)),
+            Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Runs for Simulated<'_> {
+    fn peaks(&mut self, batch: u64) -> Result<Option<Peaks>, Error> {
+        Ok(self.run(batch)?.map(|run| Peaks::of(run.replay())))
+    }
+
+    fn missing(&mut self, batch: u64, peaks: &Peaks) -> Result<Option<Bytes>, Error> {
+        let run = self.run(batch)?;
+        Ok(run.and_then(|run| peaks.missing(run.room.limit(), || run.limited())))
+    }
 }
 
 impl Model {
@@ -55,20 +148,22 @@ impl Model {
         let mut line = BatchLine::default();
         let Ok(device) = device::find(&Config::default().device) else { return line };
         let Some(batch) = self.batch() else { return line };
-        let mut probe = config.clone();
+        let config = config.clone();
+        let here = Room::of(device, &config).limit();
+        let mut runs = Simulated { model: self, batch: &batch.name, config, device, stages };
         let mut next = Some(USUAL);
         for _ in 0..2 {
             let Some(size) = next else { break };
-            probe.dims.insert(batch.name.clone(), size);
-            let trial = self.trial(&probe, device, stages);
-            let kind = trial.as_ref().err().map(Error::kind);
+            let run = runs.run(size);
+            let kind = run.as_ref().err().map(Error::kind);
             line.is_cut = kind == Some(ErrorKind::TooManyOperators);
-            let Ok(Some(trial)) = trial else { break };
-            line.reserved.push((size, trial.unlimited.reserved.bytes));
-            line.allocated.push((size, trial.unlimited.allocated.bytes));
-            let limit = Room::of(device, config).limit();
-            next = crossing(&line.reserved, &[], limit).filter(|&far| far > size);
+            let Ok(Some(run)) = run else { break };
+            line.reserved.push((size, run.replay().reserved.bytes));
+            line.allocated.push((size, run.replay().allocated.bytes));
+            let met = crossing(&line.reserved, &[], here);
+            next = met.filter(|&met| met != size).map(|met| met.clamp(1, ABSURD));
         }
+        line.told_by = line.three();
         line
     }
 
@@ -78,9 +173,8 @@ impl Model {
 
     /// How far the batch can go on a device; `None` if the model has no batch, or cannot be simulated that far.
     ///
-    /// Every candidate is simulated. Memory grows along a nearly straight line, so a search goes where
-    /// that line meets the limit, then steps away from there until it has a batch that ends well and
-    /// the next one, which does not.
+    /// The search goes over a [`Forecast`](super::forecast::Forecast). Where that is exact, it is the answer; where it
+    /// is none, every candidate is simulated, from what it says on.
     ///
     /// # Errors
     /// As [`Model::estimate`].
@@ -113,45 +207,60 @@ impl Model {
     ) -> Result<LargestBatch, Error> {
         let limit = Room::of(device, config).limit();
         let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
-        let mut probe = config.clone();
-        let mut roomy = Bracket::from(start, limit, &line.reserved);
-        let mut flushing = Bracket::from(start, limit, &line.allocated);
-        while let Some(size) = roomy.next() {
-            probe.dims.insert(batch.name.clone(), size);
-            let trial = self.trial(&probe, device, stages)?;
-            let reserved = trial.as_ref().map(|trial| trial.unlimited.reserved.bytes);
-            roomy.note(size, reserved.is_some_and(|bytes| bytes <= limit), reserved);
-            flushing.note_flushing(size, trial.as_ref());
+        let [mut roomy, mut flushing] =
+            [&line.reserved, &line.allocated].map(|line| Bracket::from(start, limit, line));
+        let rehearsal = line
+            .told_by
+            .and_then(|sizes| stages.rehearsal(self, config, device, &batch.name, sizes));
+        if let Some(mut rehearsal) = rehearsal {
+            let steps = rehearsal.steps();
+            let told = search(
+                Bracket { steps, ..roomy.clone() },
+                Bracket { steps, ..flushing.clone() },
+                &mut rehearsal,
+            )?;
+            roomy.learn(told.without_flush, &rehearsal);
+            flushing.learn(told.with_flush, &rehearsal);
         }
-        while let Some(size) = flushing.next() {
-            probe.dims.insert(batch.name.clone(), size);
-            let trial = self.trial(&probe, device, stages)?;
-            flushing.note_flushing(size, trial.as_ref());
-        }
-        Ok(LargestBatch {
-            without_flush: roomy.largest(),
-            with_flush: flushing.largest().max(roomy.largest()),
-        })
-    }
-
-    /// A run on a device; `None` for one that is too large to simulate.
-    fn trial(
-        &self,
-        config: &Config,
-        device: &'static Device,
-        stages: &mut Stages,
-    ) -> Result<Option<OnDevice>, Error> {
-        match stages.on(self, config, device) {
-            Ok(trial) => Ok(Some(trial)),
-            Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
-            Err(error) => Err(error),
-        }
+        let (model, batch, config) = (self, &*batch.name, config.clone());
+        search(roomy, flushing, &mut Simulated { model, batch, config, device, stages })
     }
 }
 
+/// Searches for the largest batches on a device.
+fn search(
+    mut roomy: Bracket<'_>,
+    mut flushing: Bracket<'_>,
+    runs: &mut impl Runs,
+) -> Result<LargestBatch, Error> {
+    let limit = roomy.limit;
+    while let Some(size) = roomy.next() {
+        let peaks = runs.peaks(size)?;
+        let reserved = peaks.map(|peaks| peaks.reserved);
+        roomy.note(size, reserved.is_some_and(|bytes| bytes <= limit), reserved);
+        flushing.note_flushing(size, peaks, runs)?;
+    }
+    while let Some(size) = flushing.next() {
+        let peaks = runs.peaks(size)?;
+        flushing.note_flushing(size, peaks, runs)?;
+    }
+    Ok(LargestBatch {
+        without_flush: roomy.largest(),
+        with_flush: flushing.largest().max(roomy.largest()),
+    })
+}
+
 /// A search between a size that ends well and one that does not.
+///
+/// Memory grows along a nearly straight line, so a search goes where that line meets the limit, or to a guess, then steps
+/// away from there until it has a size that ends well and the next one, which does not.
+#[derive(Clone, Debug)]
 struct Bracket<'a> {
     start: u64,
+    /// What a forecast says.
+    guess: Option<u64>,
+    /// Where memory steps up.
+    steps: Option<Steps>,
     /// What sizes need on another card.
     line: &'a [(u64, Bytes)],
     /// SIZE: what a size may need, as [`Bracket::points`] count it.
@@ -174,6 +283,8 @@ impl<'a> Bracket<'a> {
     const fn from(start: u64, limit: Bytes, line: &'a [(u64, Bytes)]) -> Self {
         Self {
             start,
+            guess: None,
+            steps: None,
             line,
             limit,
             fits: 0,
@@ -192,7 +303,8 @@ impl<'a> Bracket<'a> {
             return None;
         }
         let half = (fails - fits).div_euclid(2);
-        let line = crossing(&self.points, self.line, self.limit).filter(|_| self.on_the_line > 0);
+        let line = self.guess.or_else(|| crossing(&self.points, self.line, self.limit));
+        let line = line.filter(|_| self.on_the_line > 0);
         let guess = match (line, self.newest) {
             (line, None) => line.unwrap_or(self.start),
             (Some(line), Some((newest, ended_well))) => {
@@ -208,7 +320,16 @@ impl<'a> Bracket<'a> {
             (None, Some(_)) if fails == ABSURD => fits.saturating_mul(2),
             (None, Some(_)) => fits + half,
         };
-        Some(guess.clamp(fits + 1, fails - 1))
+        let guess = guess.clamp(fits + 1, fails - 1);
+        let Some(steps) = self.steps.filter(|_| self.newest.is_some()) else { return Some(guess) };
+        // What lies between two steps is alike: the last before one, then the first behind it.
+        if fits > 0 && self.newest == Some((fits, true)) && steps.before(fits).contains(&Some(fits))
+        {
+            return Some(fits + 1);
+        }
+        let lasts = steps.before(guess).into_iter().flatten();
+        let near = lasts.filter(|&last| fits < last && last < fails);
+        Some(near.min_by_key(|last| last.abs_diff(guess)).unwrap_or(guess))
     }
 
     /// How a size ended, and what it needs.
@@ -227,23 +348,75 @@ impl<'a> Bracket<'a> {
     }
 
     /// How a size ended that may flush the cache; `None` for one that is too large to simulate.
-    fn note_flushing(&mut self, size: u64, trial: Option<&OnDevice>) {
+    fn note_flushing(
+        &mut self,
+        size: u64,
+        peaks: Option<Peaks>,
+        runs: &mut impl Runs,
+    ) -> Result<(), Error> {
         if size <= self.fits || self.fails <= size {
             // Survival is not monotone: what was found holds.
-            return;
+            return Ok(());
         }
-        let Some(trial) = trial else { return self.note(size, false, None) };
-        let allocated = trial.unlimited.allocated.bytes;
-        let missing = trial.missing();
+        let Some(peaks) = peaks else {
+            self.note(size, false, None);
+            return Ok(());
+        };
+        let missing = runs.missing(size, &peaks)?;
         if let Some(missing) = missing {
             // What is lost between segments where it fails is lost at other sizes too.
-            self.limit = allocated - missing;
+            self.limit = peaks.allocated - missing;
         }
-        self.note(size, missing.is_none(), Some(allocated));
+        self.note(size, missing.is_none(), Some(peaks.allocated));
+        Ok(())
+    }
+
+    /// Takes note of what a forecast found.
+    fn learn(&mut self, told: Option<u64>, rehearsal: &Rehearsal<'_>) {
+        self.guess = told;
+        let told = told.unwrap_or_default();
+        let next = told.saturating_add(1);
+        match rehearsal.exact() {
+            Some((low, top)) if low <= told && next <= top => {
+                (self.fits, self.fails) = (told, next);
+            }
+            // The smallest batch that it knows ends badly.
+            Some((low, _)) if told < low => self.fails = low,
+            _ => {}
+        }
     }
 
     fn largest(&self) -> Option<u64> {
         (self.fits > 0).then_some(self.fits)
+    }
+}
+
+/// Batches at which many allocations grow by one of the units that large segments are made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    /// SIZE: an allocation at batch 0, and how much it grows with each sample.
+    pub(super) base: i128,
+    pub(super) rise: i128,
+}
+
+impl Steps {
+    /// Whether a search would not find them by itself.
+    pub(super) fn are_wide(&self) -> bool {
+        const BATCHES: i128 = 16;
+        self.rise.saturating_mul(BATCHES) <= i128::from(ROUND_LARGE.0)
+    }
+
+    /// The last batch before the step at or before a batch, and before the next.
+    fn before(&self, batch: u64) -> [Option<u64>; 2] {
+        let unit = i128::from(ROUND_LARGE.0);
+        let last = || {
+            let bytes = i128::from(batch).checked_mul(self.rise)?.checked_add(self.base)?;
+            let room = bytes.checked_add(unit - 1)?.checked_div_euclid(unit)?.checked_mul(unit)?;
+            let last = |room: i128| room.checked_sub(self.base)?.checked_div_euclid(self.rise);
+            Some([last(room - unit), last(room)])
+        };
+        let of = |last: Option<i128>| last.and_then(|last| u64::try_from(last).ok());
+        last().unwrap_or_default().map(of)
     }
 }
 

@@ -411,7 +411,7 @@ fn place(
         operator: moment.operator,
         module: moment.module,
         name: trace.label(storage.name).to_owned(),
-        tensor: storage.tensor.clone(),
+        tensor: trace.tensor(storage).cloned(),
         requested: storage.requested,
         allocated,
         new_segment: false,

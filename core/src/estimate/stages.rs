@@ -16,9 +16,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::forecast::{Forecast, Rehearsal};
 use super::{Model, Recovered, Run, Shaped};
 use crate::allocator::{self, Conf, Replay, Series, Settings};
-use crate::bytes::Bytes;
 use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
 use crate::eager::{Elsewhere, Hardware, Launches};
@@ -33,6 +33,8 @@ pub struct Stages {
     programs: Kept<Recovered>,
     /// The newest last.
     runs: Vec<Known>,
+    /// By configurations without the batch.
+    forecasts: Vec<(Config, Forecast)>,
     made: Made,
 }
 
@@ -192,6 +194,43 @@ impl Stages {
         Ok((run, variant))
     }
 
+    /// Runs of any batch on a device, told from those of three sizes of the batch's dimension; `None` where these do
+    /// not tell.
+    pub(super) fn rehearsal(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+        batch: &str,
+        sizes: [u64; 3],
+    ) -> Option<Rehearsal<'_>> {
+        let (room, settings) = limits(config, device).ok()?;
+        let hardware = device.hardware(config.pytorch, config.cudnn);
+        let mut without = config.up_to(Stage::Run);
+        without.dims.remove(batch);
+        let mut known = self.forecasts.iter();
+        let known = known.position(|(config, told)| *config == without && told.is_of(&hardware));
+        let at = known.or_else(|| {
+            let mut probe = config.clone();
+            let mut run = |size| {
+                probe.dims.insert(batch.to_owned(), size);
+                self.variant(model, &probe, device).map(|(run, _)| run).ok()
+            };
+            let [low, middle, top] = sizes;
+            let (few, some, many) = (run(low)?, run(middle)?, run(top)?);
+            let mut told = Forecast::of(sizes, [few, Rc::clone(&some), Rc::clone(&many)]);
+            if !told.as_ref().is_some_and(Forecast::is_straight) {
+                // Few samples may take other kernels.
+                let low = low.midpoint(middle);
+                told = Forecast::of([low, middle, top], [run(low)?, some, many]).or(told);
+            }
+            self.forecasts.push((without, told?));
+            self.forecasts.len().checked_sub(1)
+        });
+        let (_, forecast) = self.forecasts.get_mut(at?)?;
+        Some(Rehearsal::on(forecast, hardware, settings, room))
+    }
+
     fn shaped(&mut self, model: &Model, config: &Config) -> Result<Rc<Shaped>, Error> {
         let config = model.settings(config, Stage::Shape);
         if let Some(known) = self.shapes.find(&config) {
@@ -343,17 +382,8 @@ impl OnDevice {
         judged
     }
 
-    /// What it lacks within the limit, even where the cache is flushed; `None` where it survives.
-    pub(super) fn missing(&self) -> Option<Bytes> {
-        let limit = self.room.limit();
-        if self.unlimited.reserved.bytes <= limit {
-            return None;
-        }
-        if self.unlimited.requested_at_peak > limit {
-            return Some(self.unlimited.requested_at_peak - limit);
-        }
-        let limited = allocator::replay(self.trace(), &self.settings, Some(self.room.left()));
-        let failure = limited.out_of_memory?;
-        Some(failure.error.reserved + failure.error.segment - limit)
+    /// The peaks over the run within the memory of the device.
+    pub(super) fn limited(&self) -> Replay {
+        allocator::replay(self.trace(), &self.settings, Some(self.room.left()))
     }
 }

@@ -110,7 +110,7 @@ impl<'r> Evidence<'r> {
 
     /// COUNT: elements of all parameters.
     pub(super) fn parameter_count(&self) -> u64 {
-        self.parameters().map(elements).sum()
+        self.parameters().map(|storage| elements(self.trace(), storage)).sum()
     }
 
     /// Sizes of all parameters.
@@ -122,7 +122,7 @@ impl<'r> Evidence<'r> {
     pub(super) fn largest_module(&self) -> u64 {
         let mut by_module = BTreeMap::new();
         for storage in self.parameters() {
-            *by_module.entry(storage.module).or_insert(0_u64) += elements(storage);
+            *by_module.entry(storage.module).or_insert(0_u64) += elements(self.trace(), storage);
         }
         by_module.into_values().max().unwrap_or(0)
     }
@@ -181,8 +181,8 @@ impl<'r> Evidence<'r> {
 }
 
 /// COUNT: elements of a parameter.
-fn elements(storage: &Storage) -> u64 {
-    storage.tensor.as_ref().map_or(0, |ty| numel(&ty.dims))
+fn elements(trace: &Trace, storage: &Storage) -> u64 {
+    trace.tensor(storage).map_or(0, |ty| numel(&ty.dims))
 }
 
 /// When each storage is alive.

@@ -250,7 +250,7 @@ fn without(stretches: &[Stretch], others: &[Stretch]) -> Vec<Stretch> {
 fn write_event(pickle: &mut Pickle, stacks: &mut Stacks<'_>, entry: &Entry) {
     let &Entry { action, address, size, event, stream, storage } = entry;
     let owner = storage.and_then(|id| stacks.trace.storages.get(id.index()));
-    let kind = owner.and_then(|owner| owner.tensor.as_ref());
+    let kind = owner.and_then(|owner| stacks.trace.tensor(owner));
     pickle.open();
     pickle.entries(&[
         ("action", Value::Text(action)),

@@ -49,11 +49,12 @@ pub(super) fn trace(
 
 /// A trace gives only a block's size in bytes, so [`Run::place_as`] treats it as a one-dimensional tensor of bytes.
 fn forget_types(trace: &mut Trace) {
-    let Trace { storages, labels, .. } = trace;
+    let Trace { storages, labels, types, .. } = trace;
     for storage in storages {
         let is_block =
             labels.get(storage.operator.index()).is_some_and(|operator| !operator.is_empty());
-        if is_block && storage.tensor.as_ref().is_some_and(|tensor| tensor.dtype == DType::UInt8) {
+        let tensor = storage.tensor.and_then(|id| types.get(id.index()));
+        if is_block && tensor.is_some_and(|tensor| tensor.dtype == DType::UInt8) {
             storage.tensor = None;
         }
     }

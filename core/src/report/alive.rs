@@ -73,7 +73,7 @@ pub(super) fn live_tensors(
                 operator: trace.label(storage.operator).to_owned(),
                 module: module_of(trace, storage).to_owned(),
                 name: trace.label(storage.name).to_owned(),
-                tensor: storage.tensor.clone(),
+                tensor: trace.tensor(storage).cloned(),
                 born,
                 dies: deaths.get(id.index()).copied().flatten(),
             };

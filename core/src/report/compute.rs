@@ -101,8 +101,7 @@ impl ModelSummary {
         };
         // A byte of a parameter has two packed weights.
         let elements = |storage: &Storage| {
-            let tensor = storage.tensor.as_ref();
-            tensor.map_or(0, |ty| ty.numel() << u32::from(ty.dtype == DType::UInt8))
+            trace.tensor(storage).map_or(0, |ty| ty.numel() << u32::from(ty.dtype == DType::UInt8))
         };
         Self {
             parameters: placed(Category::Parameter).map(elements).fold(0, u64::saturating_add),

@@ -10,6 +10,8 @@
 mod choice;
 mod plan;
 
+use std::borrow::Cow;
+
 use super::Convolution;
 use crate::bytes::Bytes;
 use crate::config::Cudnn;
@@ -57,6 +59,16 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// The same between tensors of other sizes: those of the input, then those of the output.
+    pub(super) fn resized(&self, sizes: &[u64]) -> Cow<'_, Self> {
+        let (input, output) = sizes.split_at(self.input.len().min(sizes.len()));
+        if (input, output) == (&*self.input, &*self.output) {
+            return Cow::Borrowed(self);
+        }
+        let [input, output] = [input, output].map(Dims::from_slice);
+        Cow::Owned(Self { input, output, ..self.clone() })
+    }
+
     /// `native` is for the caller to set.
     pub(super) fn new(
         x: &Tensor,

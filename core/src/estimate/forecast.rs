@@ -1,0 +1,269 @@
+//! [`Forecast`]: what any batch takes, told from runs of three batches.
+//!
+//! Where those runs make the same calls to the allocator, each allocation grows along a line in the batch, and scratch
+//! follows from operands that do. A replay of their calls with such sizes is then a run of any batch between them, and
+//! takes a fraction of the time: no shape is inferred and no operator runs.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::Run;
+use super::largest::{Peaks, Runs, Steps};
+use crate::allocator::{self, Replay, Settings};
+use crate::bytes::Bytes;
+use crate::device::Room;
+use crate::eager::hardware::{Hardware, Scratch};
+use crate::error::Error;
+use crate::trace::{StorageId, Trace};
+
+/// The calls of a run, and how its allocations grow.
+#[derive(Debug)]
+pub(super) struct Forecast {
+    /// Of the smallest batch, one between, and the largest; scratch of the last is what is asked.
+    runs: [Rc<Run>; 3],
+    /// COUNT: their batches.
+    batches: [u64; 3],
+    /// The calls of the last, without words; sizes are those of the newest question.
+    calls: Trace,
+    /// Allocations that grow with the batch.
+    growing: Vec<(StorageId, Line)>,
+    /// By scratch: what it follows from.
+    operands: Vec<Vec<Line>>,
+    /// Whether all runs make the same calls, and their sizes lie on lines.
+    is_straight: bool,
+}
+
+/// A number as a line in the batch: what it is at one batch, and how much more it is for so many more samples.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    batch: i128,
+    number: i128,
+    rise: i128,
+    samples: i128,
+}
+
+impl Forecast {
+    /// From runs of three batches, the smallest first; `None` where they do not tell.
+    pub(super) fn of(batches: [u64; 3], runs: [Rc<Run>; 3]) -> Option<Self> {
+        let [low, middle, top] = &runs;
+        let parts = |run: &Run| (run.trace.storages.len(), run.asked.scratch().len());
+        if parts(low) != parts(top) || parts(middle) != parts(top) {
+            return None;
+        }
+        let mut is_straight = true;
+        let mut line = |numbers: [u64; 3]| -> Option<Line> {
+            let (line, is_on_it) = Line::through(batches, numbers)?;
+            is_straight &= is_on_it;
+            Some(line)
+        };
+        let operands = low.asked.scratch().iter().zip(middle.asked.scratch());
+        let operands = operands.zip(top.asked.scratch()).map(|((low, middle), top)| {
+            let numbers = low.numbers.iter().zip(&middle.numbers).zip(&top.numbers);
+            numbers.map(|((&low, &middle), &top)| line([low, middle, top])).collect()
+        });
+        let operands: Vec<Vec<Line>> = operands.collect::<Option<_>>()?;
+        let mut is_scratch = vec![false; top.trace.storages.len()];
+        for scratch in top.asked.scratch() {
+            is_scratch.get_mut(scratch.id.index()).into_iter().for_each(|is| *is = true);
+        }
+        let storages = low.trace.storages.iter().zip(&middle.trace.storages);
+        let mut growing = Vec::new();
+        for (at, ((low, middle), top)) in storages.zip(&top.trace.storages).enumerate() {
+            if is_scratch.get(at) == Some(&false) {
+                let line = line([low, middle, top].map(|storage| storage.requested.0))?;
+                growing.extend((line.rise != 0).then_some((StorageId::new(at), line)));
+            }
+        }
+        let calls = |run: &Run| run.asked.calls(&run.trace);
+        let events = calls(top);
+        let is_straight = is_straight && calls(low) == events && calls(middle) == events;
+        let calls = Trace { events, storages: top.trace.storages.clone(), ..Trace::default() };
+        Some(Self { runs, batches, calls, growing, operands, is_straight })
+    }
+
+    /// Whether all runs make the same calls, and their sizes lie on lines.
+    pub(super) const fn is_straight(&self) -> bool {
+        self.is_straight
+    }
+
+    /// Whether it was made from runs that are those of some hardware.
+    pub(super) fn is_of(&self, hardware: &Hardware) -> bool {
+        let is_alike = |run: &Rc<Run>| {
+            let mut scratch = run.asked.scratch().iter();
+            run.asked.chooses_alike(hardware)
+                && scratch.all(|scratch| scratch.size(hardware, &scratch.numbers).is_some())
+        };
+        self.runs.iter().all(is_alike)
+    }
+
+    /// Whether batches up to the largest end as they do here: all lies on lines, and scratch of one run is that of the
+    /// others.
+    fn is_exact(&self, hardware: &Hardware) -> bool {
+        let [low, middle, top] = self.runs.each_ref().map(|run| run.asked.scratch());
+        let is_same = |others: &[Scratch]| {
+            top.iter().zip(others).all(|(scratch, other)| {
+                scratch.size(hardware, &other.numbers) == other.size(hardware, &other.numbers)
+            })
+        };
+        self.is_straight && is_same(low) && is_same(middle)
+    }
+
+    /// Sets the sizes of a batch; whether all can be told.
+    fn set(&mut self, batch: u64, hardware: &Hardware) -> bool {
+        let [_, _, largest] = &self.runs;
+        let storages = &mut self.calls.storages;
+        let mut set = |id: StorageId, bytes: Option<Bytes>| {
+            if let (Some(storage), Some(bytes)) = (storages.get_mut(id.index()), bytes) {
+                storage.requested = bytes;
+            }
+            bytes.is_some()
+        };
+        self.growing.iter().all(|(id, line)| set(*id, line.at(batch).map(Bytes)))
+            && largest.asked.scratch().iter().zip(&self.operands).all(|(scratch, lines)| {
+                let numbers: Option<Vec<_>> = lines.iter().map(|line| line.at(batch)).collect();
+                set(scratch.id, numbers.and_then(|numbers| scratch.size(hardware, &numbers)))
+            })
+    }
+}
+
+impl Line {
+    /// Through the last two of three points, and whether the first lies on it and each sample adds a whole number.
+    fn through(batches: [u64; 3], numbers: [u64; 3]) -> Option<(Self, bool)> {
+        let [[x0, x1, x2], [y0, y1, y2]] = [batches, numbers].map(|three| three.map(i128::from));
+        let (rise, samples) = (y2.checked_sub(y1)?, x2.checked_sub(x1)?);
+        let is_whole = rise.checked_rem_euclid(samples)? == 0;
+        let (rise, samples) =
+            if is_whole { (rise.checked_div_euclid(samples)?, 1) } else { (rise, samples) };
+        let line = Self { batch: x2, number: y2, rise, samples };
+        let is_on_it = is_whole && line.number_at(x0) == Some(y0);
+        Some((line, is_on_it))
+    }
+
+    /// What it is at a batch; not less than nothing.
+    fn at(&self, batch: u64) -> Option<u64> {
+        u64::try_from(self.number_at(i128::from(batch))?.max(0)).ok()
+    }
+
+    fn number_at(&self, batch: i128) -> Option<i128> {
+        let more = batch.checked_sub(self.batch)?.checked_mul(self.rise)?;
+        let more = if self.samples == 1 { more } else { more.checked_div_euclid(self.samples)? };
+        more.checked_add(self.number)
+    }
+}
+
+/// A forecast on a device.
+#[derive(Debug)]
+pub(super) struct Rehearsal<'a> {
+    forecast: &'a mut Forecast,
+    hardware: Hardware,
+    settings: Settings,
+    room: Room,
+    /// Whether all that was asked could be told.
+    is_told: bool,
+    is_exact: bool,
+}
+
+impl<'a> Rehearsal<'a> {
+    pub(super) fn on(
+        forecast: &'a mut Forecast,
+        hardware: Hardware,
+        settings: Settings,
+        room: Room,
+    ) -> Self {
+        let is_exact = forecast.is_exact(&hardware);
+        Self { forecast, hardware, settings, room, is_told: true, is_exact }
+    }
+
+    /// Where most of the allocations step up.
+    pub(super) fn steps(&self) -> Option<Steps> {
+        let mut lines = BTreeMap::new();
+        for (_, line) in &self.forecast.growing {
+            if line.samples == 1 && line.rise > 0 {
+                *lines
+                    .entry((line.number - line.batch * line.rise, line.rise))
+                    .or_insert(0_usize) += 1;
+            }
+        }
+        let (&(base, rise), _) = lines.iter().max_by_key(|(_, count)| **count)?;
+        Some(Steps { base, rise }).filter(Steps::are_wide)
+    }
+
+    /// COUNT: the smallest and the largest batch between which runs end as they do here; `None` where it is but a guess.
+    pub(super) fn exact(&self) -> Option<(u64, u64)> {
+        let [low, _, top] = self.forecast.batches;
+        (self.is_told && self.is_exact).then_some((low, top))
+    }
+
+    fn replay(&mut self, batch: u64, limit: Option<Bytes>) -> Option<Replay> {
+        let is_told = self.forecast.set(batch, &self.hardware);
+        self.is_told &= is_told;
+        is_told.then(|| allocator::replay(&self.forecast.calls, &self.settings, limit))
+    }
+}
+
+impl Runs for Rehearsal<'_> {
+    fn peaks(&mut self, batch: u64) -> Result<Option<Peaks>, Error> {
+        Ok(self.replay(batch, None).map(|replay| Peaks::of(&replay)))
+    }
+
+    fn missing(&mut self, batch: u64, peaks: &Peaks) -> Result<Option<Bytes>, Error> {
+        let (limit, left) = (self.room.limit(), self.room.left());
+        Ok(peaks.missing(limit, || self.replay(batch, Some(left)).unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::largest::Simulated;
+    use super::super::{Model, Stages};
+    use super::*;
+    use crate::device;
+    use crate::formats::catalogue;
+
+    /// Compares runs that are told with runs that are simulated, at batches over the whole range; whether it is exact.
+    fn check(model: &Model, settings: &str, device: &str) -> bool {
+        let mut config = model.defaults().clone();
+        for setting in settings.split_whitespace() {
+            let (name, value) = setting.split_once('=').expect("a value");
+            config.set(name, value).expect("a setting");
+        }
+        let (mut stages, mut others) = (Stages::default(), Stages::default());
+        let device = device::find(device).expect("a device");
+        let batch = model.batch().expect("a batch").name;
+        let three = model.batch_line(&config, &mut stages).told_by.expect("memory grows");
+        let told = stages.rehearsal(model, &config, device, &batch, three);
+        let mut told = told.expect("runs of all batches are alike");
+        let Some((low, top)) = told.exact() else { return false };
+        let mut simulated = Simulated { model, batch: &batch, config, device, stages: &mut others };
+        let mut size = low;
+        while size <= top {
+            let expected = simulated.peaks(size).expect("it is simulated");
+            assert_eq!(told.peaks(size).expect("it is told"), expected, "{settings} at {size}");
+            let peaks = expected.expect("it is not too large");
+            let missing = simulated.missing(size, &peaks).expect("it is simulated");
+            assert_eq!(
+                told.missing(size, &peaks).expect("it is told"),
+                missing,
+                "{settings} at {size}"
+            );
+            size = size + size.div_euclid(3) + 1;
+        }
+        true
+    }
+
+    #[test]
+    fn runs_are_told_from_three() {
+        for (name, settings, device) in [
+            ("resnet18", "", "t4"),
+            ("resnet18", "precision=amp-bf16 memory-format=channels-last", "rtx-4090"),
+            ("mobilenet-v2", "optimizer=sgd-momentum", "h100-80gb"),
+            ("vit-base-patch16-224", "precision=amp-fp16", "l4"),
+            ("bert-tiny", "checkpoint=blocks accumulate=2", "v100-16gb"),
+            ("gpt2", "precision=bf16 alloc-conf=expandable_segments:True", "a100-80gb"),
+        ] {
+            let entry = catalogue::find(name).expect("the catalogue has it");
+            let model = super::super::open_named(&entry).expect("it opens");
+            assert!(check(&model, settings, device), "{name} {settings}: no more than a guess");
+        }
+    }
+}
