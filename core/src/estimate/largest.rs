@@ -214,11 +214,8 @@ impl Model {
             .and_then(|sizes| stages.rehearsal(self, config, device, &batch.name, sizes));
         if let Some(mut rehearsal) = rehearsal {
             let steps = rehearsal.steps();
-            let told = search(
-                Bracket { steps, ..roomy.clone() },
-                Bracket { steps, ..flushing.clone() },
-                &mut rehearsal,
-            )?;
+            let told =
+                search(Bracket { steps, ..roomy.clone() }, flushing.clone(), &mut rehearsal)?;
             roomy.learn(told.without_flush, &rehearsal);
             flushing.learn(told.with_flush, &rehearsal);
         }
