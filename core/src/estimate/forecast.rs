@@ -1,4 +1,4 @@
-//! [`Forecast`]: what any batch takes, told from runs of three batches.
+//! [`Forecast`]: what any batch takes, computed from runs of three batches.
 //!
 //! Where those runs make the same calls to the allocator, each allocation grows along a line in the batch, and scratch
 //! follows from operands that do. A replay of their calls with such sizes is then a run of any batch between them, and
@@ -43,7 +43,7 @@ struct Line {
 }
 
 impl Forecast {
-    /// From runs of three batches, the smallest first; `None` where they do not tell.
+    /// From runs of three batches, the smallest first; `None` where they differ too much.
     pub(super) fn of(batches: [u64; 3], runs: [Rc<Run>; 3]) -> Option<Self> {
         let [low, middle, top] = &runs;
         let parts = |run: &Run| (run.trace.storages.len(), run.asked.scratch().len());
@@ -108,7 +108,7 @@ impl Forecast {
         self.is_straight && is_same(low) && is_same(middle)
     }
 
-    /// Sets the sizes of a batch; whether all can be told.
+    /// Sets the sizes of a batch; whether all are known.
     fn set(&mut self, batch: u64, hardware: &Hardware) -> bool {
         let [_, _, largest] = &self.runs;
         let storages = &mut self.calls.storages;
@@ -158,8 +158,8 @@ pub(super) struct Rehearsal<'a> {
     hardware: Hardware,
     settings: Settings,
     room: Room,
-    /// Whether all that was asked could be told.
-    is_told: bool,
+    /// Whether all sizes that were asked for are known.
+    is_known: bool,
     is_exact: bool,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Rehearsal<'a> {
         room: Room,
     ) -> Self {
         let is_exact = forecast.is_exact(&hardware);
-        Self { forecast, hardware, settings, room, is_told: true, is_exact }
+        Self { forecast, hardware, settings, room, is_known: true, is_exact }
     }
 
     /// Where most of the allocations step up.
@@ -191,13 +191,13 @@ impl<'a> Rehearsal<'a> {
     /// COUNT: the smallest and the largest batch between which runs end as they do here; `None` where it is but a guess.
     pub(super) fn exact(&self) -> Option<(u64, u64)> {
         let [low, _, top] = self.forecast.batches;
-        (self.is_told && self.is_exact).then_some((low, top))
+        (self.is_known && self.is_exact).then_some((low, top))
     }
 
     fn replay(&mut self, batch: u64, limit: Option<Bytes>) -> Option<Replay> {
-        let is_told = self.forecast.set(batch, &self.hardware);
-        self.is_told &= is_told;
-        is_told.then(|| allocator::replay(&self.forecast.calls, &self.settings, limit))
+        let is_known = self.forecast.set(batch, &self.hardware);
+        self.is_known &= is_known;
+        is_known.then(|| allocator::replay(&self.forecast.calls, &self.settings, limit))
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
     use crate::device;
     use crate::formats::catalogue;
 
-    /// Compares runs that are told with runs that are simulated, at batches over the whole range; whether it is exact.
+    /// Compares forecasts with runs that are simulated, at batches over the whole range; whether it is exact.
     fn check(model: &Model, settings: &str, device: &str) -> bool {
         let mut config = model.defaults().clone();
         for setting in settings.split_whitespace() {
@@ -230,19 +230,19 @@ mod tests {
         let (mut stages, mut others) = (Stages::default(), Stages::default());
         let device = device::find(device).expect("a device");
         let batch = model.batch().expect("a batch").name;
-        let three = model.batch_line(&config, &mut stages).told_by.expect("memory grows");
-        let told = stages.rehearsal(model, &config, device, &batch, three);
-        let mut told = told.expect("runs of all batches are alike");
-        let Some((low, top)) = told.exact() else { return false };
+        let three = model.batch_line(&config, &mut stages).anchors.expect("memory grows");
+        let forecast = stages.rehearsal(model, &config, device, &batch, three);
+        let mut forecast = forecast.expect("runs of all batches are alike");
+        let Some((low, top)) = forecast.exact() else { return false };
         let mut simulated = Simulated { model, batch: &batch, config, device, stages: &mut others };
         let mut size = low;
         while size <= top {
             let expected = simulated.peaks(size).expect("it is simulated");
-            assert_eq!(told.peaks(size).expect("it is told"), expected, "{settings} at {size}");
+            assert_eq!(forecast.peaks(size).expect("a forecast"), expected, "{settings} at {size}");
             let peaks = expected.expect("it is not too large");
             let missing = simulated.missing(size, &peaks).expect("it is simulated");
             assert_eq!(
-                told.missing(size, &peaks).expect("it is told"),
+                forecast.missing(size, &peaks).expect("a forecast"),
                 missing,
                 "{settings} at {size}"
             );
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_told_from_three() {
+    fn three_runs_are_enough() {
         for (name, settings, device) in [
             ("resnet18", "", "t4"),
             ("resnet18", "precision=amp-bf16 memory-format=channels-last", "rtx-4090"),

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::forecast::Rehearsal;
 use super::{Model, OnDevice, Stages};
-use crate::allocator::{ROUND_LARGE, Replay};
+use crate::allocator::{
+    LARGE_BUFFER, MIN_LARGE_ALLOC, ROUND_LARGE, Replay, SMALL_BUFFER, SMALL_SIZE,
+};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{self, Device, Room};
@@ -46,20 +48,20 @@ impl LargestBatch {
 pub struct BatchLine {
     reserved: Vec<(u64, Bytes)>,
     allocated: Vec<(u64, Bytes)>,
-    /// Batches to tell others from: about the largest of the smallest card, one between, and more than any card holds.
-    pub(super) told_by: Option<[u64; 3]>,
+    /// Batches that the forecast of all others is made from: about the largest of the smallest card, one between, and more than any card holds.
+    pub(super) anchors: Option<[u64; 3]>,
     /// Whether loops run too many operators before memory is full.
     is_cut: bool,
 }
 
 impl BatchLine {
     /// Three batches that those of all devices lie between; `None` where memory hardly grows.
-    fn three(&self) -> Option<[u64; 3]> {
+    fn anchors(&self) -> Option<[u64; 3]> {
         let at = |limit| crossing(&self.reserved, &[], limit);
         let capacities = || device::all().iter().map(|device| device.capacity);
         // A batch of one is a special case: nothing has to be copied to lie in one piece.
         let low = at(capacities().min()?).unwrap_or_default().max(2);
-        let top = at(capacities().max()?.times(2)).filter(|&top| top < ABSURD)?;
+        let top = at(capacities().max()?.times(2)).filter(|&top| top < ABSURD)?.max(low + 2);
         // A batch that was run before is had for nothing.
         let mut known = self.reserved.iter().rev().map(|(size, _)| *size);
         let is_between = |size: &u64| low < *size && *size < top;
@@ -163,7 +165,7 @@ impl Model {
             let met = crossing(&line.reserved, &[], here);
             next = met.filter(|&met| met != size).map(|met| met.clamp(1, ABSURD));
         }
-        line.told_by = line.three();
+        line.anchors = line.anchors();
         line
     }
 
@@ -210,14 +212,14 @@ impl Model {
         let [mut roomy, mut flushing] =
             [&line.reserved, &line.allocated].map(|line| Bracket::from(start, limit, line));
         let rehearsal = line
-            .told_by
+            .anchors
             .and_then(|sizes| stages.rehearsal(self, config, device, &batch.name, sizes));
         if let Some(mut rehearsal) = rehearsal {
             let steps = rehearsal.steps();
-            let told =
+            let found =
                 search(Bracket { steps, ..roomy.clone() }, flushing.clone(), &mut rehearsal)?;
-            roomy.learn(told.without_flush, &rehearsal);
-            flushing.learn(told.with_flush, &rehearsal);
+            roomy.learn(found.without_flush, &rehearsal);
+            flushing.learn(found.with_flush, &rehearsal);
         }
         let (model, batch, config) = (self, &*batch.name, config.clone());
         search(roomy, flushing, &mut Simulated { model, batch, config, device, stages })
@@ -369,16 +371,16 @@ impl<'a> Bracket<'a> {
     }
 
     /// Takes note of what a forecast found.
-    fn learn(&mut self, told: Option<u64>, rehearsal: &Rehearsal<'_>) {
-        self.guess = told;
-        let told = told.unwrap_or_default();
-        let next = told.saturating_add(1);
+    fn learn(&mut self, found: Option<u64>, rehearsal: &Rehearsal<'_>) {
+        self.guess = found;
+        let found = found.unwrap_or_default();
+        let next = found.saturating_add(1);
         match rehearsal.exact() {
-            Some((low, top)) if low <= told && next <= top => {
-                (self.fits, self.fails) = (told, next);
+            Some((low, top)) if low <= found && next <= top => {
+                (self.fits, self.fails) = (found, next);
             }
             // The smallest batch that it knows ends badly.
-            Some((low, _)) if told < low => self.fails = low,
+            Some((low, _)) if found < low => self.fails = low,
             _ => {}
         }
     }
@@ -388,7 +390,7 @@ impl<'a> Bracket<'a> {
     }
 }
 
-/// Batches at which many allocations grow by one of the units that large segments are made of.
+/// Batches at which many allocations grow past what a segment has room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     /// SIZE: an allocation at batch 0, and how much it grows with each sample.
@@ -405,16 +407,27 @@ impl Steps {
 
     /// The last batch before the step at or before a batch, and before the next.
     fn before(&self, batch: u64) -> [Option<u64>; 2] {
-        let unit = i128::from(ROUND_LARGE.0);
-        let last = || {
-            let bytes = i128::from(batch).checked_mul(self.rise)?.checked_add(self.base)?;
-            let room = bytes.checked_add(unit - 1)?.checked_div_euclid(unit)?.checked_mul(unit)?;
-            let last = |room: i128| room.checked_sub(self.base)?.checked_div_euclid(self.rise);
-            Some([last(room - unit), last(room)])
+        let size = || i128::from(batch).checked_mul(self.rise)?.checked_add(self.base);
+        let last = |most: i128| {
+            u64::try_from(most.checked_sub(self.base)?.checked_div_euclid(self.rise)?).ok()
         };
-        let of = |last: Option<i128>| last.and_then(|last| u64::try_from(last).ok());
-        last().unwrap_or_default().map(of)
+        size().and_then(room).map_or([None; 2], |sizes| sizes.map(last))
     }
+}
+
+/// SIZE: the most that an allocation may take for one more of them to have room in a segment than for one of this size,
+/// and for as many.
+fn room(size: i128) -> Option<[i128; 2]> {
+    let [small, large, unit] =
+        [SMALL_BUFFER, LARGE_BUFFER, ROUND_LARGE].map(|size| i128::from(size.0));
+    let segment = if size <= i128::from(SMALL_SIZE.0) { small } else { large };
+    if size >= i128::from(MIN_LARGE_ALLOC.0) {
+        // It has a segment of its own, of whole units.
+        let most = size.checked_add(unit - 1)?.checked_div_euclid(unit)?.checked_mul(unit)?;
+        return Some([most - unit, most]);
+    }
+    let count = segment.checked_div_euclid(size)?;
+    Some([segment.checked_div_euclid(count + 1)?, segment.checked_div_euclid(count)?])
 }
 
 /// Where a straight line through the point nearest to the limit meets it: one that rises as from there

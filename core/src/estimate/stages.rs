@@ -194,8 +194,8 @@ impl Stages {
         Ok((run, variant))
     }
 
-    /// Runs of any batch on a device, told from those of three sizes of the batch's dimension; `None` where these do
-    /// not tell.
+    /// A forecast of any batch on a device, from runs of three sizes of the batch's dimension; `None` where they differ
+    /// too much.
     pub(super) fn rehearsal(
         &mut self,
         model: &Model,
@@ -209,7 +209,7 @@ impl Stages {
         let mut without = config.up_to(Stage::Run);
         without.dims.remove(batch);
         let mut known = self.forecasts.iter();
-        let known = known.position(|(config, told)| *config == without && told.is_of(&hardware));
+        let known = known.position(|(config, known)| *config == without && known.is_of(&hardware));
         let at = known.or_else(|| {
             let mut probe = config.clone();
             let mut run = |size| {
@@ -218,13 +218,14 @@ impl Stages {
             };
             let [low, middle, top] = sizes;
             let (few, some, many) = (run(low)?, run(middle)?, run(top)?);
-            let mut told = Forecast::of(sizes, [few, Rc::clone(&some), Rc::clone(&many)]);
-            if !told.as_ref().is_some_and(Forecast::is_straight) {
+            let mut forecast = Forecast::of(sizes, [few, Rc::clone(&some), Rc::clone(&many)]);
+            let more = low.midpoint(middle);
+            if more > low && !forecast.as_ref().is_some_and(Forecast::is_straight) {
                 // Few samples may take other kernels.
-                let low = low.midpoint(middle);
-                told = Forecast::of([low, middle, top], [run(low)?, some, many]).or(told);
+                let low = more;
+                forecast = Forecast::of([low, middle, top], [run(low)?, some, many]).or(forecast);
             }
-            self.forecasts.push((without, told?));
+            self.forecasts.push((without, forecast?));
             self.forecasts.len().checked_sub(1)
         });
         let (_, forecast) = self.forecasts.get_mut(at?)?;
