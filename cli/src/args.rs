@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use highwater_core::config::{Kind, Named, SETTINGS, Setting};
-use highwater_core::{Config, Error, device};
+use highwater_core::{Config, Error, ErrorKind, device};
 
 /// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
 ///
@@ -81,11 +81,20 @@ struct Dims {
 }
 
 impl Dims {
-    /// Names and sizes.
-    fn all(&self) -> impl Iterator<Item = (String, u64)> {
-        let short = [("batch", self.batch), ("seq", self.seq)];
-        let short = short.into_iter().filter_map(|(name, size)| Some((name.to_owned(), size?)));
-        self.named.iter().cloned().chain(short)
+    /// Names and sizes, of which the last for a name counts.
+    fn all(&self) -> Result<Vec<(String, u64)>, Error> {
+        let mut all = self.named.clone();
+        for (name, size) in [("batch", self.batch), ("seq", self.seq)] {
+            let Some(size) = size else { continue };
+            if let Some((_, other)) =
+                self.named.iter().find(|(named, n)| named == name && *n != size)
+            {
+                let message = format!("two sizes of {name} are given: {other} and {size}");
+                return Err(Error::new(ErrorKind::BadConfig, message));
+            }
+            all.push((name.to_owned(), size));
+        }
+        Ok(all)
     }
 }
 
@@ -362,7 +371,7 @@ impl Training {
     /// What the command line says, else what the model suggests.
     pub(crate) fn over(&self, defaults: &Config) -> Result<Config, Error> {
         let mut config = defaults.clone();
-        config.dims.extend(self.dims.all());
+        config.dims.extend(self.dims.all()?);
         for (setting, text) in &self.settings.0 {
             setting.set(&mut config, text)?;
         }

@@ -42,7 +42,7 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
         Verdict::LikelyDoesNotFit => "\u{2715} likely does not fit",
         Verdict::DoesNotFit => "\u{2715} does not fit",
     };
-    let largest = answer.largest(device).with_flush;
+    let largest = answer.largest(device).proposed();
     Gpu {
         name: verdict.name.clone(),
         need,

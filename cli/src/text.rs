@@ -203,8 +203,9 @@ fn modules(report: &Report) -> String {
 fn devices(answer: &Answer) -> String {
     let mut table = Table::of_numbers_behind(2);
     let batch = answer.batch.as_deref().map_or_else(String::new, |dim| format!("largest {dim}"));
-    let flushes = if answer.batch.is_some() { "with flushes" } else { "" };
-    let heads = ["", "verdict", "chance", "need", "capacity", "margin", &batch, flushes];
+    let [best, flushes] =
+        if answer.batch.is_some() { ["at best", "with flushes"] } else { [""; 2] };
+    let heads = ["", "verdict", "chance", "need", "capacity", "margin", &batch, best, flushes];
     table.row(heads.map(|head| Cell::styled(head, FAINT)));
     let mut devices: Vec<_> = answer.devices.iter().collect();
     devices.sort_by_key(|device| device.verdict.capacity);
@@ -229,6 +230,7 @@ fn devices(answer: &Answer) -> String {
             device.need.to_string().into(),
             device.capacity.to_string().into(),
             margin.into(),
+            size(largest.likely).into(),
             size(largest.without_flush).into(),
             size(largest.with_flush).into(),
         ]);

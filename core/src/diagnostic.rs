@@ -48,8 +48,14 @@ pub struct Diagnostic {
 
 /// Codes after which the truth may lie far above or below the answer, whatever their severity: a branch that data
 /// decides, shapes that are stand-ins, operators with assumed allocations.
-const UNCERTAIN: [&str; 5] =
-    ["assumed-branch", "shape-unknown", "unknown-layer", "unknown-operator", "unmodelled-operator"];
+const UNCERTAIN: [&str; 6] = [
+    "assumed-branch",
+    "pytorch-unknown",
+    "shape-unknown",
+    "unknown-layer",
+    "unknown-operator",
+    "unmodelled-operator",
+];
 
 impl Diagnostic {
     /// Whether the truth may lie far above or below the answer, so that the answer is no bound.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::adapt;
 use crate::allocator::{self, Conf};
-use crate::config::{Attention, Config, Precision, Quantize, Stage};
+use crate::config::{Attention, Config, Precision, PyTorch, Quantize, Stage};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Asked, Hardware, Launches, Runtime};
@@ -107,7 +107,7 @@ impl Recovered {
     ) -> Result<Run, Error> {
         let Self { program, diagnostics } = self;
         let sink = Diagnostics::default();
-        sink.extend(diagnostics.iter().cloned());
+        sink.extend(diagnostics.iter().cloned().chain(unknown_version(config)));
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
         let rt = Runtime::new(hardware, config.pytorch);
         if let Some(iteration) = kernels_from {
@@ -297,7 +297,7 @@ impl Model {
         let settings =
             self.attention_setting(config).into_iter().chain(self.other_settings(config));
         let allocator = conf.not_modelled.iter().map(|setting| not_modelled(setting));
-        Ok(settings.chain(allocator).collect())
+        Ok(settings.chain(allocator).chain(without_effect(config)).collect())
     }
 }
 
@@ -384,6 +384,47 @@ fn without_workspaces(run: &OnDevice) -> Option<Band> {
     trace.storages.iter().any(is_workspace).then(|| {
         let replay = allocator::replay(&trace.without(is_workspace), &run.settings, None);
         Band { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
+    })
+}
+
+/// That the release of PyTorch is none whose rules are known.
+fn unknown_version(config: &Config) -> Option<Diagnostic> {
+    let version = config.pytorch;
+    let (end, nearest) = if version < PyTorch::OLDEST {
+        ("older", PyTorch::OLDEST)
+    } else {
+        ("newer", PyTorch::LATEST)
+    };
+    let message = format!(
+        "PyTorch {version} is {end} than all that were compared with; the rules of {nearest} are followed"
+    );
+    let unknown = || Diagnostic::new(Severity::Warning, "pytorch-unknown", message);
+    (!version.is_known()).then(unknown)
+}
+
+/// Settings that were changed, but do nothing without another.
+fn without_effect(config: &Config) -> impl Iterator<Item = Diagnostic> {
+    let usual = Config::default();
+    let has_adapters = !config.lora.is_empty();
+    let has_four_bits = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
+    let adapters = "no layer has an adapter";
+    [
+        ("lora-rank", config.lora_rank != usual.lora_rank && !has_adapters, adapters),
+        ("lora-dropout", config.lora_dropout && !has_adapters, adapters),
+        ("dora", config.dora && !has_adapters, adapters),
+        ("modules-to-save", !config.modules_to_save.is_empty() && !has_adapters, adapters),
+        ("double-quantize", config.double_quantize && !has_four_bits, "no weights have 4 bits"),
+        (
+            "compute-type",
+            config.compute_type != usual.compute_type && !has_four_bits,
+            "no weights have 4 bits",
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, is_idle, _)| *is_idle)
+    .map(|(name, _, why)| {
+        let message = format!("the setting `{name}` has no effect, because {why}");
+        Diagnostic::new(Severity::Warning, "setting-without-effect", message)
     })
 }
 

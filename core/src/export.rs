@@ -158,10 +158,15 @@ mod tests {
             diagnostics: vec![Diagnostic::new(Severity::Info, "assumed", "a <loss>")],
             recorded: None,
         };
-        let up_to = |without_flush, with_flush| LargestBatch { without_flush, with_flush };
+        let up_to = |likely, without_flush, with_flush| LargestBatch {
+            likely,
+            without_flush,
+            chance: 56,
+            with_flush,
+        };
         let devices = [
-            ("A|1", Verdict::Fits, up_to(Some(7), Some(9))),
-            ("B, 2", Verdict::DoesNotFit, up_to(None, None)),
+            ("A|1", Verdict::Fits, up_to(Some(6), Some(7), Some(9))),
+            ("B, 2", Verdict::DoesNotFit, up_to(None, None, None)),
         ];
         let devices = devices
             .map(|(name, ends, largest)| DeviceAnswer { verdict: verdict(name, ends), largest });
@@ -195,9 +200,9 @@ mod tests {
         check(
             &devices(&answer),
             &expect![[r#"
-                id,name,verdict,need,capacity,context,other_processes,max_batch,max_batch_with_flush
-                a|1,A|1,fits,125829120,104857600,10485760,0,,
-                b, 2,"B, 2",does-not-fit,125829120,104857600,10485760,0,,
+                id,name,verdict,need,capacity,context,other_processes,max_batch_likely,max_batch,max_batch_with_flush
+                a|1,A|1,fits,125829120,104857600,10485760,0,,,
+                b, 2,"B, 2",does-not-fit,125829120,104857600,10485760,0,,,
             "#]],
         );
     }
@@ -245,10 +250,10 @@ mod tests {
 
                 ## GPUs
 
-                | | verdict | need | capacity | largest batch | with cache flushes |
-                |---|---|--:|--:|--:|--:|
-                | A\|1 | fits | 120.00 MiB | 100.00 MiB | at most 7 | at most 9 |
-                | B, 2 | does not fit | 120.00 MiB | 100.00 MiB | none | none |
+                | | verdict | need | capacity | largest batch | at best | with cache flushes |
+                |---|---|--:|--:|--:|--:|--:|
+                | A\|1 | fits | 120.00 MiB | 100.00 MiB | at most 6 | at most 7 | at most 9 |
+                | B, 2 | does not fit | 120.00 MiB | 100.00 MiB | none | none | none |
 
                 ## Assumptions
 

@@ -221,6 +221,10 @@ fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagn
             "no repeated blocks were found by the names of modules, so that nothing is checkpointed"
                 .to_owned(),
         ),
+        (Checkpoint::Every(n), 1) if n.get() > 1 => (
+            Severity::Warning,
+            format!("only the first block is run again in backward: there are no {n} more behind it"),
+        ),
         (_, count) => {
             (Severity::Info, format!("{count} blocks are run again in backward, each by itself"))
         }

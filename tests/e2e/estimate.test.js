@@ -183,6 +183,29 @@ test('a bad file is refused with a reason, and what was there stays', async () =
   assert.deepEqual(errors, []);
 });
 
+test('the largest batch of a card is set by a click, and fits with a chance of 90 %', async () => {
+  const { page, errors } = await openJudged('ResNet-50');
+  const card = page.locator('.gpu-card-t4 .gpu-card-batch', { hasText: /largest batch \d/ });
+  await card.waitFor();
+  const largest = (await card.textContent()).match(/\d+/)[0];
+  assert.match(await card.getAttribute('title'), new RegExp(`^${largest} fits with a chance of 90 %; \\d+ with one of 5\\d.%`));
+  await card.click();
+  await page.locator('.headline-lead', { hasText: `batch ${largest} likely fits on a T4` }).waitFor();
+  await answered(page);
+  await page.locator('#basis', { hasText: /How sure\? 9\d.% that it fits/ }).waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test('what does not fit has no speed', async () => {
+  const { page } = await openJudged('ResNet-50');
+  const time = page.locator('.headline-time', { hasText: 'A step takes' });
+  await time.waitFor();
+  await chooseDevice(page, 't4');
+  await page.getByRole('spinbutton', { name: 'batch' }).fill('900');
+  await page.locator('.headline-lead', { hasText: 'Does not fit on a T4' }).waitFor();
+  assert.equal(await time.count(), 0);
+});
+
 test('an operator that nobody knows makes the answer uncertain, in plain sight', async () => {
   const { page, errors } = await openPage(browser);
   const bytes = await readFile(new URL('../fixtures/models/train/resnet18.onnx', import.meta.url));

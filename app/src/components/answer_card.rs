@@ -39,6 +39,14 @@ pub(crate) fn AnswerCard(
         preferences::choose_my_gpu(state.my_gpu, id.clone());
         choose.run(id);
     });
+    let on_batch = Callback::new(move |(id, batch): (String, u64)| {
+        let dim = dims
+            .with_untracked(|dims| dims.iter().find(|dim| dim.batch).map(|dim| dim.name.clone()));
+        state.config.update(|config| {
+            config.choose_device(&id);
+            config.dims.extend(dim.map(|dim| (dim, batch)));
+        });
+    });
     let show_basis = Callback::new(move |()| {
         state.open_sample();
         state.section.set(Section::Assumptions);
@@ -74,6 +82,7 @@ pub(crate) fn AnswerCard(
                 outdated=derived.outdated.into()
                 on_choose=choose
                 on_mine
+                on_batch
             />
             <div class="need">
                 {move || derived.report.get().map(|report| need(&report))}
@@ -93,10 +102,9 @@ pub(crate) fn AnswerCard(
 
 /// How sure the answer is, as the name of what shows why.
 fn basis(report: &Report) -> String {
-    match &report.certainty {
-        Some(certainty) => {
-            let share = words::proven(certainty);
-            fill("How sure? {share} proven", &[("share", &share)])
+    match report.verdict.chance {
+        Some(chance) => {
+            fill("How sure? {chance} that it fits", &[("chance", &words::chance(chance))])
         }
         None => tr("Assumptions"),
     }

@@ -32,6 +32,8 @@ pub(crate) fn GpuStrip(
     on_choose: Callback<String>,
     /// The user says which GPU they have.
     on_mine: Callback<String>,
+    /// Another device is wanted, and another batch.
+    on_batch: Callback<(String, u64)>,
 ) -> impl IntoView {
     let row = move |id: &str| {
         devices.with(|rows| {
@@ -39,14 +41,14 @@ pub(crate) fn GpuStrip(
         })
     };
     let usual = move |id: &'static str| {
-        row(id).map(|row| view! { <Card row generation chosen on_choose /> })
+        row(id).map(|row| view! { <Card row generation chosen on_choose on_batch /> })
     };
     let own = move || {
         // A GPU that was chosen in the table or by a link has its card, too.
         let other = Some(chosen.get()).filter(|id| !USUAL.contains(&id.as_str()));
         let id = other.or_else(|| mine.get());
         let row = id.as_deref().and_then(row);
-        view! { <MyCard row devices generation chosen on_choose on_mine /> }
+        view! { <MyCard row devices generation chosen on_choose on_mine on_batch /> }
     };
     view! {
         <ul class="gpu-strip" class:gpu-strip-outdated=outdated aria-label=tr("GPUs")>
@@ -67,6 +69,8 @@ fn Card(
     chosen: Signal<String>,
     /// It is wanted.
     on_choose: Callback<String>,
+    /// It is wanted, and another batch.
+    on_batch: Callback<(String, u64)>,
 ) -> impl IntoView {
     let Device { id, name, nameplate, .. } = row.device.get_value();
     let (own, wanted) = (id.clone(), id.clone());
@@ -86,6 +90,7 @@ fn Card(
                 </span>
                 <Verdicts row generation />
             </button>
+            <Largest row on_batch />
         </li>
     }
 }
@@ -105,6 +110,8 @@ fn MyCard(
     on_choose: Callback<String>,
     /// The user says which GPU they have.
     on_mine: Callback<String>,
+    /// It is wanted, and another batch.
+    on_batch: Callback<(String, u64)>,
 ) -> impl IntoView {
     let id = row.map(|row| row.device.with_value(|device| device.id.clone()));
     let own = id.clone();
@@ -138,6 +145,7 @@ fn MyCard(
             >
                 <Verdicts row generation />
             </button>
+            <Largest row on_batch />
         }
     });
     let is_named = row.is_some();
@@ -164,7 +172,7 @@ fn MyCard(
     }
 }
 
-/// A bar of need against usable memory, the verdict, and the largest batch.
+/// A bar of need against usable memory, and the verdict.
 #[component]
 fn Verdicts(
     /// The device, and what is known about it.
@@ -190,7 +198,36 @@ fn Verdicts(
             </span>
             <span class="gpu-card-need">{move || row.verdict.with(|known| Some(need(&known.as_ref()?.1)))}</span>
         </span>
-        <span class="gpu-card-batch">{move || row.largest.with(|known| batch(known.as_ref(), verdict.get()))}</span>
+    }
+}
+
+/// The largest batch that likely fits, which a click sets; how much farther one might go is its title.
+#[component]
+fn Largest(
+    /// The device, and what is known about it.
+    row: DeviceRow,
+    /// The device is wanted, and a batch.
+    on_batch: Callback<(String, u64)>,
+) -> impl IntoView {
+    let id = row.device.with_value(|device| device.id.clone());
+    let known = move || row.largest.with(|known| known.and_then(|(_, largest)| largest));
+    let is_open = move || row.known_verdict() == Some(Verdict::NotKnown);
+    let proposed = move || known().and_then(LargestBatch::proposed).filter(|_| !is_open());
+    let choose = move |_| {
+        if let Some(batch) = proposed() {
+            on_batch.run((id.clone(), batch));
+        }
+    };
+    view! {
+        <button
+            type="button"
+            class="gpu-card-batch"
+            title=move || known().map(words::how_far)
+            disabled=move || proposed().is_none()
+            on:click=choose
+        >
+            {move || row.largest.with(|known| batch(known.as_ref(), is_open()))}
+        </button>
     }
 }
 
@@ -211,22 +248,24 @@ fn need(known: &DeviceVerdict) -> impl IntoView + use<> {
     view! { <span title=exact>{text}</span> }
 }
 
-/// The largest batch, and how far it goes with flushes.
-fn batch(
-    known: Option<&(u64, Option<LargestBatch>)>,
-    verdict: Option<Verdict>,
-) -> impl IntoView + use<> {
+/// The largest batch.
+fn batch(known: Option<&(u64, Option<LargestBatch>)>, is_open: bool) -> impl IntoView + use<> {
     let text = match known {
         None => "…".to_owned(),
         Some((_, None)) => String::new(),
-        Some((_, Some(largest))) => match (largest.without_flush, largest.only_with_flush()) {
-            (Some(batch), _) if verdict == Some(Verdict::NotKnown) => {
-                fill("largest batch at most {n}", &[("n", &grouped(batch))])
+        Some((_, Some(LargestBatch { likely, without_flush, with_flush, .. }))) => {
+            match (*likely, *without_flush, *with_flush) {
+                (_, Some(batch), _) if is_open => {
+                    fill("largest batch at most {n}", &[("n", &grouped(batch))])
+                }
+                (Some(batch), _, _) => fill("largest batch {n}", &[("n", &grouped(batch))]),
+                (None, Some(batch), _) => fill("batch {n} at best", &[("n", &grouped(batch))]),
+                (None, None, Some(batch)) => {
+                    fill("batch {n} with flushes", &[("n", &grouped(batch))])
+                }
+                (None, None, None) => tr("no batch fits"),
             }
-            (Some(batch), _) => fill("largest batch {n}", &[("n", &grouped(batch))]),
-            (None, Some(batch)) => fill("batch {n} with flushes", &[("n", &grouped(batch))]),
-            (None, None) => tr("no batch fits"),
-        },
+        }
     };
     let unsearched = known.is_none().then(|| tr("largest batch not searched"));
     view! { <span data-unsearched=unsearched>{text}</span> }

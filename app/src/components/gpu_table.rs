@@ -283,18 +283,23 @@ fn Row(
                     .verdict
                     .with(|known| matches!(known, Some((_, v)) if v.verdict == Verdict::NotKnown));
                 let most = if is_bound { "≤\u{a0}" } else { "" };
-                largest
-                    .without_flush
-                    .map_or_else(|| tr("none"), |batch| [most, &grouped(batch)].concat())
+                let size = largest.likely.or(largest.without_flush);
+                size.map_or_else(|| tr("none"), |batch| [most, &grouped(batch)].concat())
             }
         })
     };
     let flushing = move || {
-        let batch = row.largest.with(|known| known.and_then(|(_, known)| known?.only_with_flush()));
-        batch.map(|batch| {
-            let text = fill("{n} with flushes", &[("n", &grouped(batch))]);
-            view! { <span class="gpu-flushing">{text}</span> }
-        })
+        let largest = row.largest.with(|known| known.and_then(|(_, largest)| largest));
+        let farther = largest.map(|largest| {
+            let best = largest.without_flush.filter(|_| largest.likely != largest.without_flush);
+            let best = best.map(|batch| fill("{n} at best", &[("n", &grouped(batch))]));
+            let flushing = largest.only_with_flush();
+            let flushing =
+                flushing.map(|batch| fill("{n} with flushes", &[("n", &grouped(batch))]));
+            best.into_iter().chain(flushing).collect::<Vec<_>>()
+        });
+        let line = |text| view! { <span class="gpu-flushing">{text}</span> };
+        farther.unwrap_or_default().into_iter().map(line).collect_view()
     };
     view! {
         <tr class:gpu-chosen=is_chosen class:gpu-stale=is_stale>

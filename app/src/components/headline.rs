@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Report;
+use highwater_core::report::Verdict;
 use leptos::either::Either;
 use leptos::prelude::*;
 
@@ -73,7 +74,10 @@ pub(crate) fn HeadlineView(
                     Either::Right(view! { <h1 class="headline-lead">{headline.lead}</h1> })
                 }}
                 <p class="headline-rest">{headline.rest}</p>
-                <p class="headline-rest headline-time">{move || times::line(times.get())}</p>
+                // What does not run has no speed, and what flushes its cache has another.
+                <p class="headline-rest headline-time">
+                    {move || times::line(times.get()).filter(|_| runs(headline.verdict))}
+                </p>
             </div>
             {doubt}
         }
@@ -91,6 +95,11 @@ pub(crate) fn HeadlineView(
             {spoken}
         </p>
     }
+}
+
+/// Whether a run is expected to run as it is timed.
+const fn runs(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Fits | Verdict::LikelyFits | Verdict::NotKnown)
 }
 
 /// The headline for those who listen: only once it has come to rest, not at every step of a slider.

@@ -140,7 +140,7 @@ fn dot((x, y): (f64, f64), said: String) -> impl IntoView {
 /// How far a device reaches, and what is said of it.
 fn reaches(points: &[TrendPoint], limit: &Limit) -> Option<(u64, String)> {
     if let Some(largest) = limit.largest {
-        let at = largest.without_flush.unwrap_or_default();
+        let at = largest.likely.or(largest.without_flush).unwrap_or_default();
         return Some((at, words::largest(largest)));
     }
     let at = crossing(points, limit.room)?;

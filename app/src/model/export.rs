@@ -121,7 +121,12 @@ mod tests {
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = open(&mut bytes.as_slice(), "resnet50.onnx").expect("it opens");
         let report = model.estimate(&Config::default()).expect("it is estimated");
-        let largest = LargestBatch { without_flush: Some(7), with_flush: Some(8) };
+        let largest = LargestBatch {
+            likely: Some(6),
+            without_flush: Some(7),
+            chance: 56,
+            with_flush: Some(8),
+        };
         let devices = vec![DeviceAnswer { verdict: report.verdict.clone(), largest }];
         let words = Words { title: "Peaks <here>".to_owned(), ..Words::default() };
         let batch = Some("batch".to_owned());

@@ -3,11 +3,12 @@
 use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::report::{Certainty, Gap, Report, Verdict};
+use highwater_core::wording;
 use highwater_core::wording::answer::Devices;
-use highwater_core::wording::{self, Part, Sentence};
 use leptos::prelude::Get as _;
 
-use super::language::{spoken, tr};
+use super::format::grouped;
+use super::language::{fill, spoken, tr};
 use super::names::{sentence, spaced};
 use crate::model::derived::{Count, Derived};
 use crate::model::examples::EXAMPLES;
@@ -83,10 +84,29 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
     Some((tr("Lower bound."), why))
 }
 
-/// The share of the peak that follows proven rules: `99 %`.
-pub(crate) fn proven(certainty: &Certainty) -> String {
-    let share = Part::Share(certainty.proven, certainty.total());
-    spoken(&Sentence::of("{share}").with("share", share))
+/// A chance in percent; nothing is certain.
+pub(crate) fn chance(percent: u64) -> String {
+    match percent {
+        0 => "<\u{a0}1\u{a0}%".to_owned(),
+        100.. => ">\u{a0}99\u{a0}%".to_owned(),
+        _ => [&percent.to_string(), "\u{a0}%"].concat(),
+    }
+}
+
+/// How far the batch can go on a device whose name is next to it, and how likely that is.
+pub(crate) fn how_far(largest: LargestBatch) -> String {
+    let LargestBatch { likely, without_flush, chance, with_flush } = largest;
+    let sure =
+        likely.map(|batch| fill("{n} fits with a chance of 90 %", &[("n", &grouped(batch))]));
+    let best = without_flush.filter(|_| likely != without_flush).map(|batch| {
+        let chance = self::chance(chance);
+        fill("{n} with one of {chance}", &[("n", &grouped(batch)), ("chance", &chance)])
+    });
+    let flushing = with_flush.filter(|_| with_flush != without_flush);
+    let flushing =
+        flushing.map(|batch| fill("{n} if PyTorch flushes its cache", &[("n", &grouped(batch))]));
+    let all: Vec<String> = sure.into_iter().chain(best).chain(flushing).collect();
+    if all.is_empty() { tr("no batch fits") } else { all.join("; ") }
 }
 
 /// How much of the peak is how certain.

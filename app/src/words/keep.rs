@@ -114,7 +114,7 @@ pub(crate) fn usable(limit: &Limit) -> String {
 fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
     let verdict = &device.verdict;
     let (need, usable) = (verdict.need, verdict.usable());
-    let largest = answer.largest(device).with_flush;
+    let largest = answer.largest(device).proposed();
     let batch = |batch: u64| fill("largest batch {batch}", &[("batch", &batch)]);
     let sign = format::verdict_symbol(verdict.verdict);
     Gpu {

@@ -75,15 +75,18 @@ pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
     )
 }
 
-/// The largest sizes on a device whose name is next to it: `largest: 118, 125 with flushes`.
+/// The largest sizes on a device whose name is next to it: `largest: 112, 118 at best, 125 with flushes`.
 pub(crate) fn largest(largest: LargestBatch) -> String {
     let size = |size: Option<u64>| size.map_or_else(String::new, grouped);
-    let (n, flushing) = (size(largest.without_flush), size(largest.with_flush));
-    let english = match (largest.without_flush, largest.only_with_flush()) {
-        (Some(_), None) => "largest: {n}",
-        (Some(_), Some(_)) => "largest: {n}, {flushing} with flushes",
-        (None, Some(_)) => "largest: {flushing}, with flushes",
-        (None, None) => "none fits",
+    let LargestBatch { likely, without_flush, with_flush, .. } = largest;
+    let english = match (likely, without_flush, largest.only_with_flush()) {
+        (Some(_), _, None) => "largest: {likely}, {n} at best",
+        (Some(_), _, Some(_)) => "largest: {likely}, {n} at best, {flushing} with flushes",
+        (None, Some(_), None) => "largest: {n} at best",
+        (None, Some(_), Some(_)) => "largest: {n} at best, {flushing} with flushes",
+        (None, None, Some(_)) => "largest: {flushing}, with flushes",
+        (None, None, None) => "none fits",
     };
-    fill(english, &[("n", &n), ("flushing", &flushing)])
+    let [likely, n, flushing] = [likely, without_flush, with_flush].map(size);
+    fill(english, &[("likely", &likely), ("n", &n), ("flushing", &flushing)])
 }

@@ -88,7 +88,12 @@ mod tests {
             let report: highwater_core::Report =
                 postcard::from_bytes(&postcard::to_stdvec(&report).expect("it packs"))
                     .expect("it unpacks");
-            let largest = Some(LargestBatch { without_flush: Some(7), with_flush: Some(7) });
+            let largest = Some(LargestBatch {
+                likely: Some(6),
+                without_flush: Some(7),
+                chance: 56,
+                with_flush: Some(7),
+            });
             let headline =
                 words::headline(&report, Count { all: 2, known: 2, survive: 2, fail: 0 }, largest);
             assert!(

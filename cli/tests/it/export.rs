@@ -26,7 +26,7 @@ fn tables_have_a_name_for_every_column() {
         ("tensors", "bytes,category,name,module,operator,type,born,dies\n"),
         (
             "devices",
-            "id,name,verdict,need,capacity,context,other_processes,max_batch,max_batch_with_flush\n",
+            "id,name,verdict,need,capacity,context,other_processes,max_batch_likely,max_batch,max_batch_with_flush\n",
         ),
     ] {
         let outcome = estimate(&["--csv", &format!("{table}=-")]);

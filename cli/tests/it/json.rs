@@ -135,6 +135,7 @@ fn keys_are_those_of_the_contract() {
             "interval",
             "chance",
             "verdict",
+            "max_batch_likely",
             "max_batch",
             "max_batch_with_flush"
         ])
@@ -179,9 +180,10 @@ fn devices_are_judged_by_what_they_have() {
         assert!(interval("low") < need && need < interval("high"), "{device}");
         assert!(expected.contains(&device["verdict"].as_str().unwrap()), "{device}");
         let fits = !device["verdict"].as_str().unwrap().ends_with("does-not-fit");
-        let [roomy, flushing] =
-            ["max_batch", "max_batch_with_flush"].map(|key| device[key].as_u64().unwrap());
-        assert!(roomy <= flushing, "{device}");
+        let [likely, roomy, flushing] = ["max_batch_likely", "max_batch", "max_batch_with_flush"]
+            .map(|key| device[key].as_u64().unwrap());
+        assert!(likely <= roomy && roomy <= flushing, "{device}");
+        assert_eq!(likely >= 64, number("chance") >= 90, "{device}");
         assert_eq!(roomy >= 64, need <= capacity, "{device}");
         assert_eq!(flushing >= 64, fits, "{device}");
         same |= device["id"] == json["config"]["device"] && need == json["peak"]["process"];

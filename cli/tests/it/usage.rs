@@ -160,6 +160,67 @@ fn absurd_steps_are_refused() {
 }
 
 #[test]
+fn what_leaves_no_room_is_refused() {
+    let alexnet = model("train/alexnet");
+    for (arguments, expected) in [
+        (
+            &["--capacity", "0"][..],
+            expect![[r#"
+            error: /../tests/fixtures/models/train/alexnet.onnx: 0 B leave nothing to PyTorch: CUDA itself takes 514.72 MiB, and other processes 0 B
+        "#]],
+        ),
+        (
+            &["--capacity", "300MiB"],
+            expect![[r#"
+            error: /../tests/fixtures/models/train/alexnet.onnx: 300.00 MiB leave nothing to PyTorch: CUDA itself takes 514.72 MiB, and other processes 0 B
+        "#]],
+        ),
+        (
+            &["--other-processes", "79GiB"],
+            expect![[r#"
+            error: /../tests/fixtures/models/train/alexnet.onnx: 79.14 GiB leave nothing to PyTorch: CUDA itself takes 514.72 MiB, and other processes 79.00 GiB
+        "#]],
+        ),
+        (
+            &["--dim", "batch=2", "--batch", "3"],
+            expect![[r#"
+            error: /../tests/fixtures/models/train/alexnet.onnx: two sizes of batch are given: 2 and 3
+        "#]],
+        ),
+    ] {
+        check(&[&["estimate", &alexnet], arguments].concat(), &expected);
+    }
+}
+
+#[test]
+fn settings_that_do_nothing_are_named() {
+    let mut said = String::new();
+    for arguments in [
+        "--double-quantize",
+        "--lora-rank 16",
+        "--dora --modules-to-save score",
+        "--checkpoint 1000",
+        "--pytorch 1.4",
+        "--pytorch 3.0",
+    ] {
+        let arguments = arguments.split(' ');
+        let all = ["estimate", "bert-tiny", "--no-max-batch"].into_iter().chain(arguments);
+        let Outcome { stdout, .. } = highwater(&all.collect::<Vec<_>>());
+        let warnings = stdout.lines().filter(|line| line.contains("warning"));
+        said.extend(warnings.flat_map(|line| [line.trim(), "\n"]));
+    }
+    expect![[r#"
+        warning [setting-without-effect] the setting `double-quantize` has no effect, because no weights have 4 bits
+        warning [setting-without-effect] the setting `lora-rank` has no effect, because no layer has an adapter
+        warning [setting-without-effect] the setting `dora` has no effect, because no layer has an adapter
+        warning [setting-without-effect] the setting `modules-to-save` has no effect, because no layer has an adapter
+        warning [checkpointed-blocks] only the first block is run again in backward: there are no 1000 more behind it
+        warning [pytorch-unknown] PyTorch 1.4 is older than all that were compared with; the rules of 1.12 are followed
+        warning [pytorch-unknown] PyTorch 3.0 is newer than all that were compared with; the rules of 2.15 are followed
+    "#]].assert_eq(&said);
+}
+
+#[test]
 fn what_is_required_decides_the_status() {
     let model = model("train/alexnet");
     let ask = |batch: &str, devices: &[&str]| {

@@ -19,7 +19,7 @@ pub struct PyTorch {
 
 /// First releases, with year and month. Releases before the first follow its rules.
 const RELEASES: [(PyTorch, u64, u64); 18] = [
-    (PyTorch::new(1, 12), 2022, 6),
+    (PyTorch::OLDEST, 2022, 6),
     (PyTorch::new(1, 13), 2022, 10),
     (PyTorch::new(2, 0), 2023, 3),
     (PyTorch::new(2, 1), 2023, 10),
@@ -49,6 +49,14 @@ impl PyTorch {
     /// The release of a major and a minor number.
     pub const fn new(major: u64, minor: u64) -> Self {
         Self { major, minor }
+    }
+
+    /// The oldest release that has rules of its own.
+    pub const OLDEST: Self = Self::new(1, 12);
+
+    /// Whether it lies within the releases whose rules are known.
+    pub fn is_known(self) -> bool {
+        (Self::OLDEST..=Self::LATEST).contains(&self)
     }
 
     /// Whether cuBLAS's workspaces stay once they are made. Since 2.15 each call makes its own.

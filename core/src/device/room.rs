@@ -1,5 +1,6 @@
 //! [`Room`]: the memory of one device that one process may use.
 
+use super::confidence::Doubt;
 use super::{Context, Device, Provenance};
 use crate::bytes::Bytes;
 use crate::config::Config;
@@ -67,6 +68,26 @@ impl Room {
     pub fn limit(&self) -> Bytes {
         let left = self.left();
         self.allowed.map_or(left, |allowed| left.min(allowed))
+    }
+
+    /// Percent: the chance that a run fits that is expected to reserve so much.
+    pub fn chance(&self, reserved: Bytes) -> u64 {
+        let (context, workspace) = (self.context, Bytes::ZERO);
+        Doubt { reserved, context, workspace, is_recorded: false }.chance(self.usable())
+    }
+
+    /// What a run may be expected to reserve at most for it to fit with a chance.
+    pub fn likely_limit(&self, percent: u64) -> Bytes {
+        let (mut fits, mut fails) = (0_u64, self.limit().0.saturating_add(1));
+        while fits.saturating_add(1) < fails {
+            let middle = fits.midpoint(fails);
+            if self.chance(Bytes(middle)) >= percent {
+                fits = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        Bytes(fits)
     }
 
     /// What this process may use, its context included.

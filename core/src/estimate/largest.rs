@@ -25,14 +25,27 @@ const USUAL: u64 = 8;
 /// and the next larger batch does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LargestBatch {
-    /// COUNT: samples that fit with room for all that the allocator reserves.
+    /// COUNT: samples that fit with a chance of [`LargestBatch::LIKELY`] percent, for which somewhat more memory must be
+    /// left than is expected to be needed. Never more than the next.
+    pub likely: Option<u64>,
+    /// COUNT: samples that fit with room for all that the allocator reserves, if it does so to the byte.
     pub without_flush: Option<u64>,
+    /// Percent: the chance that so many fit; 0 where there is none.
+    pub chance: u64,
     /// COUNT: samples that survive, if need be because the allocator hits the limit, frees its cached
     /// segments and tries again, which is slow. Never less than the other.
     pub with_flush: Option<u64>,
 }
 
 impl LargestBatch {
+    /// Percent: the chance that the likely batch fits.
+    pub const LIKELY: u64 = 90;
+
+    /// The batch to propose: the likely one, or else the largest.
+    pub fn proposed(self) -> Option<u64> {
+        self.likely.or(self.with_flush)
+    }
+
     /// The batch that is reached only by flushing the cache, where there is one.
     pub fn only_with_flush(self) -> Option<u64> {
         self.with_flush.filter(|_| self.with_flush != self.without_flush)
@@ -207,46 +220,69 @@ impl Model {
         line: &BatchLine,
         stages: &mut Stages,
     ) -> Result<LargestBatch, Error> {
-        let limit = Room::of(device, config).limit();
+        let room = Room::of(device, config);
         let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
-        let [mut roomy, mut flushing] =
-            [&line.reserved, &line.allocated].map(|line| Bracket::from(start, limit, line));
+        let mut brackets = Brackets {
+            likely: Bracket::from(start, room.likely_limit(LargestBatch::LIKELY), &line.reserved),
+            roomy: Bracket::from(start, room.limit(), &line.reserved),
+            flushing: Bracket::from(start, room.limit(), &line.allocated),
+        };
         let rehearsal = line
             .anchors
             .and_then(|sizes| stages.rehearsal(self, config, device, &batch.name, sizes));
         if let Some(mut rehearsal) = rehearsal {
+            let mut stepping = brackets.clone();
             let steps = rehearsal.steps();
-            let found =
-                search(Bracket { steps, ..roomy.clone() }, flushing.clone(), &mut rehearsal)?;
-            roomy.learn(found.without_flush, &rehearsal);
-            flushing.learn(found.with_flush, &rehearsal);
+            (stepping.likely.steps, stepping.roomy.steps) = (steps, steps);
+            let found = stepping.search(&room, &mut rehearsal)?;
+            brackets.likely.learn(found.likely, &rehearsal);
+            brackets.roomy.learn(found.without_flush, &rehearsal);
+            brackets.flushing.learn(found.with_flush, &rehearsal);
+            if brackets.are_closed() {
+                return Ok(found);
+            }
         }
         let (model, batch, config) = (self, &*batch.name, config.clone());
-        search(roomy, flushing, &mut Simulated { model, batch, config, device, stages })
+        brackets.search(&room, &mut Simulated { model, batch, config, device, stages })
     }
 }
 
-/// Searches for the largest batches on a device.
-fn search(
-    mut roomy: Bracket<'_>,
-    mut flushing: Bracket<'_>,
-    runs: &mut impl Runs,
-) -> Result<LargestBatch, Error> {
-    let limit = roomy.limit;
-    while let Some(size) = roomy.next() {
-        let peaks = runs.peaks(size)?;
-        let reserved = peaks.map(|peaks| peaks.reserved);
-        roomy.note(size, reserved.is_some_and(|bytes| bytes <= limit), reserved);
-        flushing.note_flushing(size, peaks, runs)?;
+/// The searches on a device: below a limit that is likely to hold, below the limit, and with flushes.
+#[derive(Clone, Debug)]
+struct Brackets<'a> {
+    likely: Bracket<'a>,
+    roomy: Bracket<'a>,
+    flushing: Bracket<'a>,
+}
+
+impl Brackets<'_> {
+    fn search(mut self, room: &Room, runs: &mut impl Runs) -> Result<LargestBatch, Error> {
+        while let Some(size) = self.roomy.next() {
+            let peaks = runs.peaks(size)?;
+            self.roomy.note_reserved(size, peaks);
+            self.likely.note_reserved(size, peaks);
+            self.flushing.note_flushing(size, peaks, runs)?;
+        }
+        while let Some(size) = self.likely.next() {
+            self.likely.note_reserved(size, runs.peaks(size)?);
+        }
+        while let Some(size) = self.flushing.next() {
+            let peaks = runs.peaks(size)?;
+            self.flushing.note_flushing(size, peaks, runs)?;
+        }
+        let without_flush = self.roomy.largest();
+        let peaks = without_flush.map(|size| runs.peaks(size)).transpose()?.flatten();
+        Ok(LargestBatch {
+            likely: self.likely.largest().min(without_flush),
+            without_flush,
+            chance: peaks.map_or(0, |peaks| room.chance(peaks.reserved)),
+            with_flush: self.flushing.largest().max(without_flush),
+        })
     }
-    while let Some(size) = flushing.next() {
-        let peaks = runs.peaks(size)?;
-        flushing.note_flushing(size, peaks, runs)?;
+
+    const fn are_closed(&self) -> bool {
+        self.likely.is_closed() && self.roomy.is_closed() && self.flushing.is_closed()
     }
-    Ok(LargestBatch {
-        without_flush: roomy.largest(),
-        with_flush: flushing.largest().max(roomy.largest()),
-    })
 }
 
 /// A search between a size that ends well and one that does not.
@@ -297,10 +333,10 @@ impl<'a> Bracket<'a> {
 
     /// The size to try next; `None` once the ends are neighbours.
     fn next(&mut self) -> Option<u64> {
-        let (fits, fails) = (self.fits, self.fails);
-        if fails - fits <= 1 {
+        if self.is_closed() {
             return None;
         }
+        let (fits, fails) = (self.fits, self.fails);
         let half = (fails - fits).div_euclid(2);
         let line = self.guess.or_else(|| crossing(&self.points, self.line, self.limit));
         let line = line.filter(|_| self.on_the_line > 0);
@@ -329,6 +365,19 @@ impl<'a> Bracket<'a> {
         let lasts = steps.before(guess).into_iter().flatten();
         let near = lasts.filter(|&last| fits < last && last < fails);
         Some(near.min_by_key(|last| last.abs_diff(guess)).unwrap_or(guess))
+    }
+
+    /// Whether its ends are neighbours.
+    const fn is_closed(&self) -> bool {
+        self.fails - self.fits <= 1
+    }
+
+    /// How a size ended whose reserved memory must stay below the limit; what was found holds.
+    fn note_reserved(&mut self, size: u64, peaks: Option<Peaks>) {
+        if self.fits < size && size < self.fails {
+            let reserved = peaks.map(|peaks| peaks.reserved);
+            self.note(size, reserved.is_some_and(|bytes| bytes <= self.limit), reserved);
+        }
     }
 
     /// How a size ended, and what it needs.

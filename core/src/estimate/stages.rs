@@ -19,10 +19,11 @@ use std::rc::Rc;
 use super::forecast::{Forecast, Rehearsal};
 use super::{Model, Recovered, Run, Shaped};
 use crate::allocator::{self, Conf, Replay, Series, Settings};
+use crate::bytes::Bytes;
 use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
 use crate::eager::{Elsewhere, Hardware, Launches};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::report::DeviceVerdict;
 use crate::trace::Trace;
 
@@ -358,6 +359,15 @@ impl Variant {
 fn limits(config: &Config, device: &Device) -> Result<(Room, Settings), Error> {
     let room = Room::of(device, config);
     let settings = Conf::read(&config.alloc_conf)?.on(Some(room.capacity), room.allowed);
+    if room.left() == Bytes::ZERO {
+        let Room { capacity, context, other_processes, .. } = room;
+        let message = format!(
+            "{capacity} leave nothing to PyTorch: CUDA itself takes {}, and other processes {other_processes}",
+            context.likely
+        );
+        let setting = if capacity <= context.likely { "capacity" } else { "other-processes" };
+        return Err(Error::new(ErrorKind::BadConfig, message).about(setting));
+    }
     Ok((Room { allowed: settings.allowed, ..room }, settings))
 }
 

@@ -43,7 +43,7 @@ impl Model {
     fn held(&self, config: &Config, device_id: &str, stages: &mut Stages) -> u64 {
         let line = self.batch_line(config, stages);
         let largest = self.largest_batch(config, device_id, &line, stages).ok().flatten();
-        let most = largest.and_then(|largest| largest.without_flush).unwrap_or(1).max(1);
+        let most = largest.and_then(|largest| largest.likely).unwrap_or(1).max(1);
         1 << most.ilog2()
     }
 }

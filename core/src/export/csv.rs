@@ -68,15 +68,15 @@ pub fn tensors(report: &Report) -> String {
 
 /// How the run ends on every device.
 pub fn devices(answer: &Answer) -> String {
-    let mut text = "id,name,verdict,need,capacity,context,other_processes,max_batch,\
-                    max_batch_with_flush\n"
+    let mut text = "id,name,verdict,need,capacity,context,other_processes,max_batch_likely,\
+                    max_batch,max_batch_with_flush\n"
         .to_owned();
     for device in &answer.devices {
         let (verdict, largest) = (&device.verdict, answer.largest(device));
         let size = |batch: Option<u64>| batch.map(|batch| batch.to_string()).unwrap_or_default();
         writeln!(
             text,
-            "{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{}",
             verdict.id,
             cell(&verdict.name),
             verdict.verdict.name(),
@@ -84,6 +84,7 @@ pub fn devices(answer: &Answer) -> String {
             verdict.capacity.0,
             verdict.context.0,
             verdict.other_processes.0,
+            size(largest.likely),
             size(largest.without_flush),
             size(largest.with_flush),
         )

@@ -130,6 +130,7 @@ struct JsonDevice<'a> {
     interval: Option<JsonInterval>,
     chance: Option<u64>,
     verdict: &'a str,
+    max_batch_likely: Option<u64>,
     max_batch: Option<u64>,
     max_batch_with_flush: Option<u64>,
 }
@@ -337,6 +338,7 @@ impl<'a> JsonDevice<'a> {
                 .map(|Interval { low: Bytes(low), high: Bytes(high) }| JsonInterval { low, high }),
             chance: *chance,
             verdict: verdict.name(),
+            max_batch_likely: largest.likely,
             max_batch: largest.without_flush,
             max_batch_with_flush: largest.with_flush,
         }

@@ -108,10 +108,10 @@ fn devices(text: &mut String, answer: &Answer) {
     *text += "\n## GPUs\n\n| | verdict | need | capacity |";
     let batch = answer.batch.as_deref();
     if let Some(batch) = batch {
-        write!(text, " largest {} | with cache flushes |", line(batch)).ok();
+        write!(text, " largest {} | at best | with cache flushes |", line(batch)).ok();
     }
     *text += "\n|---|---|--:|--:|";
-    *text += if batch.is_some() { "--:|--:|\n" } else { "\n" };
+    *text += if batch.is_some() { "--:|--:|--:|\n" } else { "\n" };
     for device in &answer.devices {
         let verdict = &device.verdict;
         let name = line(&verdict.name);
@@ -121,8 +121,10 @@ fn devices(text: &mut String, answer: &Answer) {
             let most = if answer.report.is_open() { "at most " } else { "" };
             let size =
                 |n: Option<u64>| n.map_or_else(|| "none".to_owned(), |n| format!("{most}{n}"));
-            let LargestBatch { without_flush, with_flush } = device.largest;
-            write!(text, " {} | {} |", size(without_flush), size(with_flush)).ok();
+            let LargestBatch { likely, without_flush, with_flush, .. } = device.largest;
+            for largest in [likely, without_flush, with_flush] {
+                write!(text, " {} |", size(largest)).ok();
+            }
         }
         text.push('\n');
     }

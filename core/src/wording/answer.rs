@@ -174,18 +174,29 @@ pub fn peak_or_end(report: &Report, device: &DeviceVerdict) -> Sentence {
 
 /// How far the batch can go on a device.
 pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
-    let english = match (largest.without_flush, largest.only_with_flush()) {
-        (Some(_), None) => "Largest batch on {gpu}: {batch}.",
-        (Some(_), Some(_)) => {
-            "Largest batch on {gpu}: {batch}, or {flushing} if PyTorch flushes its cache."
+    let LargestBatch { likely, without_flush, .. } = largest;
+    let english = match (likely, without_flush, largest.only_with_flush()) {
+        (Some(_), Some(_), None) if likely == without_flush => "Largest batch on {gpu}: {likely}.",
+        (Some(_), Some(_), None) => {
+            "Largest batch on {gpu}: {likely} with a chance of 90 %, {batch} with one of {chance} %."
         }
-        (None, Some(_)) => {
+        (Some(_), _, _) => {
+            "Largest batch on {gpu}: {likely} with a chance of 90 %, {batch} with one of {chance} %, or {flushing} if \
+             PyTorch flushes its cache."
+        }
+        (None, Some(_), None) => "Largest batch on {gpu}: {batch}, with a chance of {chance} %.",
+        (None, Some(_), Some(_)) => {
+            "Largest batch on {gpu}: {batch} with a chance of {chance} %, or {flushing} if PyTorch flushes its cache."
+        }
+        (None, None, Some(_)) => {
             "Largest batch on {gpu}: {flushing}, and only if PyTorch flushes its cache."
         }
-        (None, None) => "Not even a batch of 1 fits on {gpu}.",
+        (None, None, None) => "Not even a batch of 1 fits on {gpu}.",
     };
     Sentence::of(english)
         .with("gpu", with_article(device))
+        .with("likely", likely.unwrap_or_default())
+        .with("chance", largest.chance)
         .with("batch", largest.without_flush.unwrap_or_default())
         .with("flushing", largest.with_flush.unwrap_or_default())
 }
@@ -339,18 +350,33 @@ mod tests {
 
     #[test]
     fn the_largest_batch_is_a_sentence() {
-        let up_to = |without_flush, with_flush| LargestBatch { without_flush, with_flush };
+        let up_to = |likely, without_flush, with_flush| LargestBatch {
+            likely,
+            without_flush,
+            chance: 56,
+            with_flush,
+        };
         for (largest, expected) in [
-            (up_to(Some(154), Some(154)), "Largest batch on a T4: 154."),
+            (up_to(Some(1), Some(1), Some(1)), "Largest batch on a T4: 1."),
             (
-                up_to(Some(154), Some(1172)),
-                "Largest batch on a T4: 154, or 1,172 if PyTorch flushes its cache.",
+                up_to(Some(145), Some(154), Some(154)),
+                "Largest batch on a T4: 145 with a chance of 90 %, 154 with one of 56 %.",
             ),
             (
-                up_to(None, Some(2)),
+                up_to(Some(145), Some(154), Some(1172)),
+                "Largest batch on a T4: 145 with a chance of 90 %, 154 with one of 56 %, or 1,172 if PyTorch flushes \
+                 its cache.",
+            ),
+            (up_to(None, Some(1), Some(1)), "Largest batch on a T4: 1, with a chance of 56 %."),
+            (
+                up_to(None, Some(1), Some(2)),
+                "Largest batch on a T4: 1 with a chance of 56 %, or 2 if PyTorch flushes its cache.",
+            ),
+            (
+                up_to(None, None, Some(2)),
                 "Largest batch on a T4: 2, and only if PyTorch flushes its cache.",
             ),
-            (up_to(None, None), "Not even a batch of 1 fits on a T4."),
+            (up_to(None, None, None), "Not even a batch of 1 fits on a T4."),
         ] {
             assert_eq!(largest_batch("T4", largest).to_string(), expected);
         }
