@@ -83,7 +83,7 @@ struct Recovered {
 struct Run {
     trace: Trace,
     /// What of it depends on the hardware.
-    asked: Asked,
+    asked: Rc<Asked>,
     /// The kernels of all iterations, where they were asked for.
     launches: Option<Rc<Launches>>,
     /// Sizes of all dimensions.
@@ -116,7 +116,7 @@ impl Recovered {
         let (trace, asked, launches) = step::run(rt, program, &loss, config, &(), &sink)?;
         Ok(Run {
             trace,
-            asked,
+            asked: Rc::new(asked),
             launches: kernels_from.map(|_| Rc::new(launches)),
             dims: program.typed.dims.clone(),
             diagnostics: sink.into_inner(),

@@ -102,6 +102,7 @@ pub fn reduce_into_place(rt: &Runtime, x: &Tensor, reduced: &[bool]) {
     drop(staging);
 }
 
+/// What a reduction of the marked dimensions is.
 fn shape(x: &Tensor, reduced: &[bool]) -> Shape {
     let dims: Vec<(u64, u64, bool)> = x
         .sizes()

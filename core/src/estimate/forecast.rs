@@ -12,17 +12,17 @@ use super::largest::{Peaks, Runs, Steps};
 use crate::allocator::{self, Replay, Settings};
 use crate::bytes::Bytes;
 use crate::device::Room;
-use crate::eager::hardware::{Hardware, Scratch};
+use crate::eager::hardware::{Asked, Hardware, Scratch};
 use crate::error::Error;
 use crate::trace::{StorageId, Trace};
 
 /// The calls of a run, and how its allocations grow.
 #[derive(Debug)]
 pub(super) struct Forecast {
-    /// Of the smallest batch, one between, and the largest; scratch of the last is what is asked.
-    runs: [Rc<Run>; 3],
-    /// COUNT: their batches.
+    /// COUNT: the smallest batch, one between, and the largest.
     batches: [u64; 3],
+    /// What their runs asked of the hardware; scratch is sized by that of the last.
+    asked: [Rc<Asked>; 3],
     /// The calls of the last, without words; sizes are those of the newest question.
     calls: Trace,
     /// Allocations that grow with the batch.
@@ -44,8 +44,8 @@ struct Line {
 
 impl Forecast {
     /// From runs of three batches, the smallest first; `None` where they differ too much.
-    pub(super) fn of(batches: [u64; 3], runs: [Rc<Run>; 3]) -> Option<Self> {
-        let [low, middle, top] = &runs;
+    pub(super) fn of(batches: [u64; 3], runs: [&Run; 3]) -> Option<Self> {
+        let [low, middle, top] = runs;
         let parts = |run: &Run| (run.trace.storages.len(), run.asked.scratch().len());
         if parts(low) != parts(top) || parts(middle) != parts(top) {
             return None;
@@ -78,7 +78,8 @@ impl Forecast {
         let events = calls(top);
         let is_straight = is_straight && calls(low) == events && calls(middle) == events;
         let calls = Trace { events, storages: top.trace.storages.clone(), ..Trace::default() };
-        Some(Self { runs, batches, calls, growing, operands, is_straight })
+        let asked = runs.map(|run| Rc::clone(&run.asked));
+        Some(Self { batches, asked, calls, growing, operands, is_straight })
     }
 
     /// Whether all runs make the same calls, and their sizes lie on lines.
@@ -88,18 +89,18 @@ impl Forecast {
 
     /// Whether it was made from runs that are those of some hardware.
     pub(super) fn is_of(&self, hardware: &Hardware) -> bool {
-        let is_alike = |run: &Rc<Run>| {
-            let mut scratch = run.asked.scratch().iter();
-            run.asked.chooses_alike(hardware)
+        let is_alike = |asked: &Rc<Asked>| {
+            let mut scratch = asked.scratch().iter();
+            asked.chooses_alike(hardware)
                 && scratch.all(|scratch| scratch.size(hardware, &scratch.numbers).is_some())
         };
-        self.runs.iter().all(is_alike)
+        self.asked.iter().all(is_alike)
     }
 
     /// Whether batches up to the largest end as they do here: all lies on lines, and scratch of one run is that of the
     /// others.
     fn is_exact(&self, hardware: &Hardware) -> bool {
-        let [low, middle, top] = self.runs.each_ref().map(|run| run.asked.scratch());
+        let [low, middle, top] = self.asked.each_ref().map(|asked| asked.scratch());
         let is_same = |others: &[Scratch]| {
             top.iter().zip(others).all(|(scratch, other)| {
                 scratch.size(hardware, &other.numbers) == other.size(hardware, &other.numbers)
@@ -110,7 +111,7 @@ impl Forecast {
 
     /// Sets the sizes of a batch; whether all are known.
     fn set(&mut self, batch: u64, hardware: &Hardware) -> bool {
-        let [_, _, largest] = &self.runs;
+        let [_, _, largest] = &self.asked;
         let storages = &mut self.calls.storages;
         let mut set = |id: StorageId, bytes: Option<Bytes>| {
             if let (Some(storage), Some(bytes)) = (storages.get_mut(id.index()), bytes) {
@@ -119,7 +120,7 @@ impl Forecast {
             bytes.is_some()
         };
         self.growing.iter().all(|(id, line)| set(*id, line.at(batch).map(Bytes)))
-            && largest.asked.scratch().iter().zip(&self.operands).all(|(scratch, lines)| {
+            && largest.scratch().iter().zip(&self.operands).all(|(scratch, lines)| {
                 let numbers: Option<Vec<_>> = lines.iter().map(|line| line.at(batch)).collect();
                 set(scratch.id, numbers.and_then(|numbers| scratch.size(hardware, &numbers)))
             })

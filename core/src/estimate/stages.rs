@@ -34,7 +34,7 @@ pub struct Stages {
     programs: Kept<Recovered>,
     /// The newest last.
     runs: Vec<Known>,
-    /// By configurations without the batch.
+    /// Of one configuration, without its batch.
     forecasts: Vec<(Config, Forecast)>,
     made: Made,
 }
@@ -219,13 +219,16 @@ impl Stages {
             };
             let [low, middle, top] = sizes;
             let (few, some, many) = (run(low)?, run(middle)?, run(top)?);
-            let mut forecast = Forecast::of(sizes, [few, Rc::clone(&some), Rc::clone(&many)]);
+            let mut forecast = Forecast::of(sizes, [&few, &some, &many]);
             let more = low.midpoint(middle);
             if more > low && !forecast.as_ref().is_some_and(Forecast::is_straight) {
                 // Few samples may take other kernels.
                 let low = more;
-                forecast = Forecast::of([low, middle, top], [run(low)?, some, many]).or(forecast);
+                let few = run(low)?;
+                forecast = Forecast::of([low, middle, top], [&few, &some, &many]).or(forecast);
             }
+            // Those of the newest configuration are kept, one for each kind of hardware.
+            self.forecasts.retain(|(config, _)| *config == without);
             self.forecasts.push((without, forecast?));
             self.forecasts.len().checked_sub(1)
         });
