@@ -372,6 +372,10 @@ test('on paper are the answer, the picture, the GPUs and the assumptions, and no
   await page.emulateMedia({ media: 'print' });
   await page.locator('.section-assumptions .rests-on-rows li').first().waitFor();
   await page.locator('.section-gpus .gpu-name').first().waitFor();
+  // All that a row can say.
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('.section-gpus .gpu-batch')].every((cell) => /\d/.test(cell.textContent)),
+  );
   for (const part of ['.headline-lead', '.gpu-strip', '.need', '.timeline-plot', '.readout', '.gpus', '.rests-on']) {
     assert.ok(await page.locator(part).isVisible(), `${part} is printed`);
   }
