@@ -226,7 +226,7 @@ fn devices(answer: &Answer) -> String {
         table.row([
             device.name.clone().into(),
             Cell::styled(verdict, style),
-            device.chance.map_or_else(String::new, chance).into(),
+            device.chance.map_or_else(String::new, answer::chance).into(),
             device.need.to_string().into(),
             device.capacity.to_string().into(),
             margin.into(),
@@ -236,15 +236,6 @@ fn devices(answer: &Answer) -> String {
         ]);
     }
     table.render("  ")
-}
-
-/// A chance in percent; nothing is certain.
-fn chance(percent: u64) -> String {
-    match percent {
-        0 => "< 1 %".to_owned(),
-        100.. => "> 99 %".to_owned(),
-        _ => format!("{percent} %"),
-    }
 }
 
 pub(crate) const fn verdict_words(verdict: Verdict) -> (&'static str, Style) {

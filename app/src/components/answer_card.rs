@@ -40,12 +40,8 @@ pub(crate) fn AnswerCard(
         choose.run(id);
     });
     let on_batch = Callback::new(move |(id, batch): (String, u64)| {
-        let dim = dims
-            .with_untracked(|dims| dims.iter().find(|dim| dim.batch).map(|dim| dim.name.clone()));
-        state.config.update(|config| {
-            config.choose_device(&id);
-            config.dims.extend(dim.map(|dim| (dim, batch)));
-        });
+        choose.run(id);
+        state.choose_batch(batch);
     });
     let show_basis = Callback::new(move |()| {
         state.open_sample();

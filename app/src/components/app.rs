@@ -331,7 +331,7 @@ fn Explanation(
             config=state.config
             on_config=Callback::new(move |config| state.config.set(config))
             on_event=Callback::new(move |event| show_event(state, event))
-            on_batch=Callback::new(move |batch| choose_batch(state, batch))
+            on_batch=Callback::new(move |batch| state.choose_batch(batch))
             on_dismiss
         />
     }
@@ -716,17 +716,6 @@ fn show_event(state: State, event: usize) {
     let document = web_sys::window().and_then(|window| window.document());
     if let Some(plot) = document.and_then(|document| document.query_selector(".timeline").ok()?) {
         plot.scroll_into_view();
-    }
-}
-
-/// Another size for the first dimension, which is the batch.
-fn choose_batch(state: State, batch: u64) {
-    let dim =
-        state.loaded.with_untracked(|loaded| Some(loaded.as_ref()?.dims.first()?.name.clone()));
-    if let Some(dim) = dim {
-        state.config.update(|config| {
-            config.dims.insert(dim, batch);
-        });
     }
 }
 

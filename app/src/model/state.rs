@@ -136,6 +136,17 @@ impl State {
         self.view.update(|view| view.part = part);
     }
 
+    /// Another size for the first dimension, which is the batch.
+    pub(crate) fn choose_batch(&self, batch: u64) {
+        let dim =
+            self.loaded.with_untracked(|loaded| Some(loaded.as_ref()?.dims.first()?.name.clone()));
+        if let Some(dim) = dim {
+            self.config.update(|config| {
+                config.dims.insert(dim, batch);
+            });
+        }
+    }
+
     /// Forgets what ends with a part of the visit. A field that is added has to be given its time here.
     pub(crate) fn forget(&self, ended: Ended) {
         let Self {

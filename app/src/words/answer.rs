@@ -84,13 +84,9 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
     Some((tr("Lower bound."), why))
 }
 
-/// A chance in percent; nothing is certain.
+/// A chance that no line breaks.
 pub(crate) fn chance(percent: u64) -> String {
-    match percent {
-        0 => "<\u{a0}1\u{a0}%".to_owned(),
-        100.. => ">\u{a0}99\u{a0}%".to_owned(),
-        _ => [&percent.to_string(), "\u{a0}%"].concat(),
-    }
+    wording::answer::chance(percent).replace(' ', "\u{a0}")
 }
 
 /// How far the batch can go on a device whose name is next to it, and how likely that is.

@@ -13,8 +13,7 @@
 use super::BlockId;
 use crate::bytes::Bytes;
 
-/// COUNT: blocks that stay in a row when it is halved, which is when it has twice as many. No
-/// recorded training run does.
+/// COUNT: blocks that stay in a row when it is halved, which is when it has twice as many.
 const HALF: usize = 64;
 
 /// A free block, as the search sees it.

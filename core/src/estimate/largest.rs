@@ -61,7 +61,8 @@ impl LargestBatch {
 pub struct BatchLine {
     reserved: Vec<(u64, Bytes)>,
     allocated: Vec<(u64, Bytes)>,
-    /// Batches that the forecast of all others is made from: about the largest of the smallest card, one between, and more than any card holds.
+    /// Batches that the forecast of all others is made from: about the largest of the smallest card, one between, and
+    /// more than any card holds.
     pub(super) anchors: Option<[u64; 3]>,
     /// Whether loops run too many operators before memory is full.
     is_cut: bool,

@@ -223,9 +223,8 @@ impl Stages {
             let more = low.midpoint(middle);
             if more > low && !forecast.as_ref().is_some_and(Forecast::is_straight) {
                 // Few samples may take other kernels.
-                let low = more;
-                let few = run(low)?;
-                forecast = Forecast::of([low, middle, top], [&few, &some, &many]).or(forecast);
+                let few = run(more)?;
+                forecast = Forecast::of([more, middle, top], [&few, &some, &many]).or(forecast);
             }
             // Those of the newest configuration are kept, one for each kind of hardware.
             self.forecasts.retain(|(config, _)| *config == without);

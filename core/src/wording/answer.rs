@@ -172,6 +172,15 @@ pub fn peak_or_end(report: &Report, device: &DeviceVerdict) -> Sentence {
         .with("place", place)
 }
 
+/// A chance in percent; nothing is certain: `> 99 %`.
+pub fn chance(percent: u64) -> String {
+    match percent {
+        0 => "< 1 %".to_owned(),
+        100.. => "> 99 %".to_owned(),
+        _ => format!("{percent} %"),
+    }
+}
+
 /// How far the batch can go on a device.
 pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
     let LargestBatch { likely, without_flush, .. } = largest;
