@@ -1,13 +1,13 @@
 //! `highwater advise`: what sets the peak, what would help, and the smallest change that fits.
 
-mod json;
-mod text;
+pub(crate) mod json;
+pub(crate) mod text;
 
 use highwater_core::autopsy::Autopsy;
 use highwater_core::estimate::Stages;
 use highwater_core::levers::{Facts, LEVERS, Plan, Pulled, Search, Searched};
 use highwater_core::report::Report;
-use highwater_core::{Config, Error, Model};
+use highwater_core::{Error, Model};
 
 use crate::args::Advise;
 
@@ -20,12 +20,36 @@ struct Advice {
     autopsy: Autopsy,
     /// Levers that apply, those that save most first.
     pulled: Vec<Pulled>,
-    /// The least that makes it fit, or what comes nearest; without steps where it fits as it is.
+    remedy: Remedy,
+}
+
+/// The least that makes a run fit on its device, or what comes nearest.
+#[derive(Debug)]
+pub(crate) struct Remedy {
+    /// Without steps where it fits as it is.
     plan: Plan,
     /// Whether it fits under the plan.
     fits: bool,
     /// COUNT: sets of levers that were tried for it.
     tried: usize,
+}
+
+impl Remedy {
+    /// Searches for it, from the configuration of a report.
+    pub(crate) fn of(
+        model: &Model,
+        report: &Report,
+        facts: Facts,
+        stages: &mut Stages,
+    ) -> Result<Self, Error> {
+        let mut search = Search::new(&report.config, facts);
+        let (plan, fits) = match search.run(model, stages)? {
+            Searched::Found(plan) => (plan, !report.is_open()),
+            Searched::Nothing(plan) => (plan, false),
+            Searched::On => (Plan::default(), false),
+        };
+        Ok(Self { plan, fits, tried: search.tried() })
+    }
 }
 
 /// What to print.
@@ -53,27 +77,7 @@ fn ask(arguments: &Advise) -> Result<Advice, Error> {
         pulled.extend(model.pull(lever, &report.config, &facts, &mut stages)?);
     }
     pulled.sort_by_key(|pulled| pulled.outcome.verdict.need);
-    let (found, tried) = search(&model, &report.config, facts, &mut stages)?;
-    let (plan, fits) = match found {
-        Searched::Found(plan) => (plan, !report.is_open()),
-        Searched::Nothing(plan) => (plan, false),
-        Searched::On => (Plan::default(), false),
-    };
+    let remedy = Remedy::of(&model, &report, facts, &mut stages)?;
     let name = crate::called(&model);
-    Ok(Advice { name, autopsy: Autopsy::of(&report), report, pulled, plan, fits, tried })
-}
-
-fn search(
-    model: &Model,
-    config: &Config,
-    facts: Facts,
-    stages: &mut Stages,
-) -> Result<(Searched, usize), Error> {
-    let mut search = Search::new(config, facts);
-    loop {
-        match search.step(model, stages)? {
-            Searched::On => {}
-            found => return Ok((found, search.tried())),
-        }
-    }
+    Ok(Advice { name, autopsy: Autopsy::of(&report), report, pulled, remedy })
 }

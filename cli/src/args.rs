@@ -279,7 +279,8 @@ pub(crate) struct Advise {
 /// A message, and the model that was trained when it appeared.
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
-    /// Model: find the allocation that failed in its training step
+    /// Model: find the allocation that failed in its training step, and the smallest change that fits; or the
+    /// file with the message alone
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 

@@ -10,8 +10,11 @@ use std::path::Path;
 
 use highwater_core::Error;
 use highwater_core::estimate::{Located, Stages};
+use highwater_core::levers::Facts;
 use highwater_core::observed::{self, Explanation, Observed};
+use highwater_core::report::Report;
 
+use crate::advise::Remedy;
 use crate::args::Explain;
 
 /// COUNT: bytes of a log that are read.
@@ -33,11 +36,15 @@ struct Asked {
     /// Name of its batch dimension, where it has one.
     batch: Option<String>,
     located: Located,
+    /// The run on the message's GPU, with the batch that was found.
+    report: Report,
+    /// What would make it fit there.
+    remedy: Remedy,
 }
 
 /// What to print.
 pub(crate) fn explain(arguments: &Explain) -> Result<String, String> {
-    let observed = read(arguments.message.as_deref())?;
+    let (observed, model) = inputs(arguments)?;
     if observed.is_empty() {
         return Err(
             "there is neither an out-of-memory message of PyTorch's in this text nor output \
@@ -46,7 +53,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<String, String> {
         );
     }
     let explanation = observed.explain();
-    let located = match &arguments.model {
+    let located = match model {
         None => None,
         Some(model) => {
             let located = locate(arguments, model, &observed, &explanation);
@@ -73,10 +80,33 @@ fn locate(
     let model = crate::open(path)?;
     let known = explanation.known.apply(model.defaults().clone());
     let config = arguments.training.over(&known)?;
-    let located = model.locate(&config, message, &mut Stages::default())?;
+    let mut stages = Stages::default();
+    let located = model.locate(&config, message, &mut stages)?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
+    let mut config = located.config.clone();
+    if let (Some(batch), Some((size, _))) = (&batch, &located.batch) {
+        config.dims.insert(batch.clone(), *size);
+    }
+    let simulation = model.simulate(&config, &mut stages)?;
+    let report = simulation.report();
+    let facts = Facts::of(&model, &simulation, &report.config);
+    let remedy = Remedy::of(&model, &report, facts, &mut stages)?;
     let name = crate::called(&model);
-    Ok(Some(Asked { name, batch, located }))
+    Ok(Some(Asked { name, batch, located, report, remedy }))
+}
+
+/// The text, and the model: a single file is whichever of both it is.
+fn inputs(arguments: &Explain) -> Result<(Observed, Option<&Path>), String> {
+    let model = arguments.model.as_deref();
+    if let (Some(path), None) = (model, &arguments.message)
+        && path.is_file()
+    {
+        let observed = read(Some(path))?;
+        if !observed.is_empty() {
+            return Ok((observed, None));
+        }
+    }
+    Ok((read(arguments.message.as_deref())?, model))
 }
 
 /// What is in a file or in standard input.

@@ -11,6 +11,7 @@ mod text;
 
 pub use cause::Cause;
 pub use nvidia_smi::{Gpu, Instance, Machine, Process};
+use out_of_memory::TENSORFLOW;
 pub use out_of_memory::{Backend, Message, Versions};
 
 use crate::bytes::{Bytes, Printed};
@@ -19,6 +20,10 @@ use crate::device::{self, Device, Fit, Suspect};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::source::Source;
+
+/// SIZE: the largest context that was seen where CUDA loads all kernels at once, as PyTorch let it before 1.13
+/// (pytorch/pytorch#49877, an RTX 3090).
+const EAGER: Bytes = Bytes::mib(1644);
 
 /// What was found in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -293,6 +298,11 @@ impl Explanation {
     }
 
     fn message(&mut self, message: &Message) {
+        if message.library == Some(TENSORFLOW) {
+            let what = "this is TensorFlow's message; only PyTorch's are explained, and its allocator is another";
+            self.warn("not-pytorch", what);
+            return;
+        }
         if let Some(library) = message.library {
             let what = format!(
                 "this is memory that ran out in {library}, and it has no figures; run nvidia-smi \
@@ -300,6 +310,12 @@ impl Explanation {
             );
             self.warn("no-figures", what);
             return;
+        }
+        let is_absurd = message.tried.is_some_and(|tried| tried.bytes >= Bytes(1 << 60));
+        if message.capacity.is_none() && message.backend == Backend::Cuda && !is_absurd {
+            let what = "the message is cut off after what was tried; paste it whole, up to what is reserved, to \
+                        see why";
+            self.warn("message-cut", what);
         }
         let process = self.own_process(message);
         self.card(message, process);
@@ -326,8 +342,9 @@ impl Explanation {
         }
         self.cause = cause::of(message, self.other_processes);
         // Whatever else it is, it would not be so without them.
-        if let (Some(missing), Some(others), Some(Cause::Fragmentation)) =
+        if let (Some(missing), Some(others), Some(Cause::Fragmentation | Cause::NearlyFull)) =
             (self.missing, self.other_processes, self.cause)
+            && missing.bytes > Bytes::ZERO
             && others.least() >= missing.bytes
             && others.least() >= Cause::OTHERS_MIN
         {
@@ -431,16 +448,18 @@ impl Explanation {
             (message.capacity, message.free, reserved)
         {
             let outside = capacity.minus(free).minus(reserved);
-            let device = self.known.device;
-            let context = device.map(Device::context).filter(|context| *context < outside.bytes);
+            // The fitted contexts are those of libraries that load their kernels one by one.
+            let is_lazy = message.versions.from >= Some((1, 13));
+            let usual = if is_lazy { self.known.device.map(Device::context) } else { Some(EAGER) };
+            let context = usual.filter(|context| *context < outside.bytes);
             if let Some(context) = context {
                 let others = outside.minus(Printed::exactly(context));
                 self.other_processes = Some(others);
                 self.known.other_processes = Some(others.bytes);
                 let what = format!(
                     "the message does not tell this process from others: of {outside} outside of \
-                     PyTorch's allocator, {context} are assumed to be the context (as fitted), \
-                     {others} other processes"
+                     PyTorch's allocator, {context} are assumed to be the context, {others} other \
+                     processes or libraries such as NCCL"
                 );
                 self.note("context-assumed", what);
             } else {

@@ -1,12 +1,12 @@
 //! The wire format of `advise --json`. Bytes are integers; savings may be negative.
 
+use highwater_core::Bytes;
 use highwater_core::autopsy::{Autopsy, Group, NextPeak, Scores};
 use highwater_core::levers::{Outcome, Pulled};
-use highwater_core::report::DeviceVerdict;
-use highwater_core::{Bytes, Config};
+use highwater_core::report::{DeviceVerdict, Report};
 use serde::Serialize;
 
-use super::Advice;
+use super::{Advice, Remedy};
 use highwater_core::export::{JsonConfig, JsonPeak};
 
 #[derive(Serialize)]
@@ -86,7 +86,7 @@ struct JsonLever<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonPlan<'a> {
+pub(crate) struct JsonPlan<'a> {
     fits: bool,
     tried: usize,
     steps: Vec<JsonLever<'a>>,
@@ -96,17 +96,10 @@ struct JsonPlan<'a> {
 
 /// The advice as JSON, indented, with a line end.
 pub(super) fn render(advice: &Advice) -> serde_json::Result<String> {
-    let Advice { name, report, autopsy, pulled, plan, fits, tried } = advice;
-    let mut before = report.verdict.need;
+    let Advice { name, report, autopsy, pulled, remedy } = advice;
+    let before = report.verdict.need;
     let levers = pulled.iter().map(|pulled| JsonLever::of(pulled, before)).collect();
-    let mut steps = Vec::new();
-    for step in &plan.steps {
-        steps.push(JsonLever::of(step, before));
-        before = step.outcome.verdict.need;
-    }
-    let last: Option<&Config> = plan.steps.last().map(|step| &step.config);
     let iterations = report.iterations.len();
-    let config = last.map(|config| JsonConfig::of(config, iterations));
     let json = JsonAdvice {
         model: name,
         config: JsonConfig::of(&report.config, iterations),
@@ -114,9 +107,23 @@ pub(super) fn render(advice: &Advice) -> serde_json::Result<String> {
         peak: JsonPeak::of(&report.peak),
         autopsy: JsonAutopsy::of(autopsy),
         levers,
-        plan: JsonPlan { fits: *fits, tried: *tried, steps, config },
+        plan: JsonPlan::of(report, remedy),
     };
     serde_json::to_string_pretty(&json).map(|json| json + "\n")
+}
+
+impl<'a> JsonPlan<'a> {
+    pub(crate) fn of(report: &Report, remedy: &'a Remedy) -> Self {
+        let mut before = report.verdict.need;
+        let mut steps = Vec::new();
+        for step in &remedy.plan.steps {
+            steps.push(JsonLever::of(step, before));
+            before = step.outcome.verdict.need;
+        }
+        let last = remedy.plan.steps.last();
+        let config = last.map(|last| JsonConfig::of(&last.config, report.iterations.len()));
+        Self { fits: remedy.fits, tried: remedy.tried, steps, config }
+    }
 }
 
 impl<'a> JsonDevice<'a> {

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 use highwater_core::levers::Pulled;
+use highwater_core::report::Report;
 use highwater_core::wording::answer::{lead, peak_or_end};
 use highwater_core::wording::place::place;
 use highwater_core::{Bytes, wording};
 
-use super::Advice;
+use super::{Advice, Remedy};
 use crate::autopsy;
 use crate::table::{Align, Cell, Table};
 use crate::text::{FAINT, section, verdict_words};
@@ -20,7 +21,7 @@ pub(super) fn render(advice: &Advice) -> String {
         headline(advice),
         section("What sets the peak", &(peak + &autopsy::render(report, autopsy))),
         section("What would help", &suggestions(advice)),
-        section(&plan_title(advice), &plan(advice)),
+        plan(report, &advice.remedy),
     ]
     .join("\n")
 }
@@ -78,8 +79,13 @@ fn suggestions(advice: &Advice) -> String {
     text
 }
 
-fn plan_title(advice: &Advice) -> String {
-    let Advice { plan, report, fits, .. } = advice;
+/// The plan, with its code, below its heading.
+pub(crate) fn plan(report: &Report, remedy: &Remedy) -> String {
+    section(&plan_title(report, remedy), &steps(report, remedy))
+}
+
+fn plan_title(report: &Report, remedy: &Remedy) -> String {
+    let Remedy { plan, fits, .. } = remedy;
     let device = &report.verdict.name;
     let title = if !fits && report.is_open() {
         wording::levers::unknown(device)
@@ -89,10 +95,10 @@ fn plan_title(advice: &Advice) -> String {
     title.to_string()
 }
 
-fn plan(advice: &Advice) -> String {
+fn steps(report: &Report, remedy: &Remedy) -> String {
     let mut text = String::new();
-    let mut before = advice.report.verdict.need;
-    for (number, pulled) in (1..).zip(&advice.plan.steps) {
+    let mut before = report.verdict.need;
+    for (number, pulled) in (1..).zip(&remedy.plan.steps) {
         let after = &pulled.outcome.verdict;
         let (word, style): (_, Style) = verdict_words(after.verdict);
         writeln!(

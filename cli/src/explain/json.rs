@@ -11,6 +11,7 @@ use highwater_core::{Bytes, Diagnostic};
 use serde::Serialize;
 
 use super::{Answer, Asked};
+use crate::advise::json::JsonPlan;
 
 #[derive(Serialize)]
 struct JsonExplanation<'a> {
@@ -116,6 +117,15 @@ struct JsonModel<'a> {
     peak_allocated: u64,
     places: Vec<JsonPlace<'a>>,
     other_batch: Option<JsonBatch<'a>>,
+    remedy: JsonRemedy<'a>,
+}
+
+/// The smallest change with which the run fits on the message's GPU.
+#[derive(Serialize)]
+struct JsonRemedy<'a> {
+    need: u64,
+    fits_unchanged: bool,
+    plan: JsonPlan<'a>,
 }
 
 #[derive(Serialize)]
@@ -181,7 +191,7 @@ const fn fit(fit: Fit) -> &'static str {
         Fit::Older => "older",
         Fit::Windows => "windows",
         Fit::OtherEcc => "other-ecc",
-        Fit::Between => "between",
+        Fit::Near => "near",
     }
 }
 
@@ -287,6 +297,11 @@ fn model(found: &Asked) -> JsonModel<'_> {
             .batch
             .as_ref()
             .map(|(batch, found)| JsonBatch { batch: *batch, place: place(found) }),
+        remedy: JsonRemedy {
+            need: found.report.verdict.need.0,
+            fits_unchanged: found.report.verdict.verdict.survives(),
+            plan: JsonPlan::of(&found.report, &found.remedy),
+        },
     }
 }
 

@@ -6,10 +6,12 @@ use highwater_core::bytes::Printed;
 use highwater_core::config::Setting;
 use highwater_core::estimate;
 use highwater_core::observed::{Explanation, Known, Machine, Message};
+use highwater_core::wording::answer::lead;
 use highwater_core::wording::place::place;
 use highwater_core::{Bytes, Config};
 
 use super::{Answer, Asked};
+use crate::advise;
 use crate::table::{Align, Cell, Table};
 use crate::text::{BAD, FAINT, HEAD, listed, section};
 
@@ -23,15 +25,17 @@ pub(super) fn render(answer: &Answer) -> String {
     if let Some(machine) = &observed.machine {
         parts.push(section(&what_smi_says(machine), &gpus(machine, explanation)));
     }
+    if let Some(found) = located {
+        parts.push(section(&asked(found), &places(found)));
+        parts.push(remedy(found));
+    }
     if let Some(cause) = explanation.cause {
         let numbered = (1..).zip(cause.advice());
         let advice: Vec<_> =
             numbered.map(|(number, what)| format!("  {number}. {what}\n")).collect();
         let advice = advice.concat();
-        parts.push(section("What helps", &advice));
-    }
-    if let Some(found) = located {
-        parts.push(section(&asked(found), &places(found)));
+        let title = if located.is_some() { "What helps in general" } else { "What helps" };
+        parts.push(section(title, &advice));
     }
     let flags = flags(&explanation.known);
     if !flags.is_empty() {
@@ -156,6 +160,17 @@ fn asked(found: &Asked) -> String {
         config.optimizer,
         config.precision
     )
+}
+
+/// The smallest change that fits; where the run fits as it was described, that it was another one.
+fn remedy(found: &Asked) -> String {
+    let verdict = &found.report.verdict;
+    if verdict.verdict.survives() {
+        let lead = lead(&found.report, verdict);
+        let text = format!("  {lead} The run that failed had another batch or other settings.\n");
+        return section("What would fit", &text);
+    }
+    advise::text::plan(&found.report, &found.remedy)
 }
 
 fn places(found: &Asked) -> String {

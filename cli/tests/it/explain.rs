@@ -97,7 +97,7 @@ fn the_operator_is_found_in_the_model() {
         &[&alexnet, "--dim", "batch=256"],
         &expect![[r#"
             CUDA out of memory on GPU 0
-            fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+            nearly full: tensors hold nearly all that the process has, and the rest is in pieces that are too small
 
             Message (PyTorch 2.10 or later)
               tried         144.00 MiB  the segment that the driver refused
@@ -111,14 +111,27 @@ fn the_operator_is_found_in_the_model() {
               others        ~13.00 GiB  in use by other processes
               total          14.56 GiB  T4, as newer drivers report it
 
-            What helps
-              1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
-              2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
-
             In alexnet.onnx, batch = 256; adamw, fp32
               in the optimizer step (aten::_foreach_sqrt), iteration 1
                 144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
                 the simulated run, with the message's limit, fails here with the same figures
+
+            The smallest change that fits on a T4 set to 14.56 GiB:
+              1. Accumulate gradients over smaller batches (slightly slower, or rounds differently): -1.10 GiB, needs 1.66 GiB, fits after cache flush
+                   for x, target in loader:  # on the CPU still
+                       for part, goal in zip(x.chunk(4), target.chunk(4)):  # 64 samples at most
+                           part, goal = part.cuda(), goal.cuda()
+                           loss = loss_fn(model(part), goal) * len(part) / len(x)
+                           loss.backward()
+                       optimizer.step()
+                       optimizer.zero_grad()
+
+            What helps in general
+              1. a smaller batch, with gradient accumulation to make up for it
+              2. activation checkpointing, or autocast, where they are not on
+              3. an optimizer with less state, or adapters (LoRA) instead of training all weights
+              4. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, if little is missing
+              5. a GPU with more memory
 
             For an estimate on this machine
               --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
@@ -132,7 +145,7 @@ fn the_operator_is_found_in_the_model() {
         &[&alexnet, "--dim", "batch=8"],
         &expect![[r#"
             CUDA out of memory on GPU 0
-            fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+            nearly full: tensors hold nearly all that the process has, and the rest is in pieces that are too small
 
             Message (PyTorch 2.10 or later)
               tried         144.00 MiB  the segment that the driver refused
@@ -146,10 +159,6 @@ fn the_operator_is_found_in_the_model() {
               others        ~13.00 GiB  in use by other processes
               total          14.56 GiB  T4, as newer drivers report it
 
-            What helps
-              1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
-              2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
-
             In alexnet.onnx, batch = 8; adamw, fp32
               The simulated step has no such allocation (9 of that size; at most 1.15 GiB are allocated):
               does the run have another batch, other settings, or another model?
@@ -157,6 +166,23 @@ fn the_operator_is_found_in_the_model() {
               in the optimizer step (aten::_foreach_sqrt), iteration 1
                 144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
                 the simulated run, with the message's limit, fails here with the same figures
+
+            The smallest change that fits on a T4 set to 14.56 GiB:
+              1. Accumulate gradients over smaller batches (slightly slower, or rounds differently): -1.10 GiB, needs 1.66 GiB, fits after cache flush
+                   for x, target in loader:  # on the CPU still
+                       for part, goal in zip(x.chunk(4), target.chunk(4)):  # 64 samples at most
+                           part, goal = part.cuda(), goal.cuda()
+                           loss = loss_fn(model(part), goal) * len(part) / len(x)
+                           loss.backward()
+                       optimizer.step()
+                       optimizer.zero_grad()
+
+            What helps in general
+              1. a smaller batch, with gradient accumulation to make up for it
+              2. activation checkpointing, or autocast, where they are not on
+              3. an optimizer with less state, or adapters (LoRA) instead of training all weights
+              4. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, if little is missing
+              5. a GPU with more memory
 
             For an estimate on this machine
               --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB

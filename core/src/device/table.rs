@@ -43,6 +43,11 @@ const fn linux(linux: &'static [u64]) -> Totals {
     Totals { linux, windows: None, other_ecc: None }
 }
 
+/// The total under Windows alone.
+const fn windows(total: u64) -> Totals {
+    Totals { windows: Some(total), ..linux(&[]) }
+}
+
 /// MiB of contexts that messages tell: the least, the median and the most, and how many messages.
 const fn seen(least: u64, median: u64, most: u64, messages: u64) -> Seen {
     let (least, median, most) = (Bytes::mib(least), Bytes::mib(median), Bytes::mib(most));
@@ -56,7 +61,7 @@ pub(super) const DEVICES: &[Device] = &[
         words: &["v100"],
         nameplate: "16 GB",
         capacity: Bytes::mib(16_130),
-        totals: Totals { windows: Some(1600), ..linux(&[1578, 1575]) },
+        totals: linux(&[1578, 1575]),
         smi_totals: &[16_130, 16_160, 16_384],
         multiprocessors: 80,
         ..VOLTA
@@ -92,6 +97,7 @@ pub(super) const DEVICES: &[Device] = &[
         nameplate: "11 GB",
         capacity: gib(10, 75),
         capacity_from: Provenance::Assumed,
+        totals: linux(&[1076, 1073]),
         smi_totals: &[11_019, 11_264],
         multiprocessors: 68,
         ..TURING
@@ -172,7 +178,7 @@ pub(super) const DEVICES: &[Device] = &[
         words: &["3060"],
         nameplate: "12 GB",
         capacity: Bytes::mib(11_938),
-        totals: linux(&[1173, 1166]),
+        totals: Totals { windows: Some(1200), ..linux(&[1173, 1166]) },
         smi_totals: &[12_288],
         multiprocessors: 28,
         ..AMPERE_86
@@ -366,7 +372,7 @@ pub(super) const DEVICES: &[Device] = &[
         words: &["h200"],
         nameplate: "141 GB",
         capacity: Bytes::mib(143_156),
-        totals: linux(&[13981, 13980]),
+        totals: linux(&[13981, 13980, 13972]),
         smi_totals: &[143_771],
         multiprocessors: 132,
         ..HOPPER
@@ -426,6 +432,14 @@ pub(super) const OTHERS: &[(&str, Totals)] = &[
     ("Tesla K80", linux(&[1117])),
     ("Tesla P100 16 GB", linux(&[1590, 1589])),
     ("Tesla P40", linux(&[2238])),
+    ("GeForce GTX 1060 6 GB", Totals { windows: Some(600), ..linux(&[593]) }),
+    ("GeForce GTX 1080 Ti", linux(&[1092])),
+    ("GeForce RTX 2060", Totals { windows: Some(600), ..linux(&[579]) }),
+    ("GeForce RTX 3070", linux(&[778])),
+    ("GeForce RTX 3080 Ti", windows(1200)),
+    ("GeForce RTX 4060 Ti 16 GB", windows(1600)),
+    ("GeForce RTX 4080", windows(1599)),
+    ("TITAN RTX", windows(2400)),
     ("AMD Instinct MI250X (one die)", linux(&[6398])),
     ("AMD Instinct MI300X", linux(&[19198, 19169])),
     ("AMD Instinct MI325X", linux(&[25598, 25569])),

@@ -82,6 +82,19 @@ impl Search {
         self.known.len().saturating_sub(1)
     }
 
+    /// Tries sets until one is found, or all were tried.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn run(&mut self, model: &Model, stages: &mut Stages) -> Result<Searched, Error> {
+        loop {
+            match self.step(model, stages)? {
+                Searched::On => {}
+                found => return Ok(found),
+            }
+        }
+    }
+
     /// Tries the cheapest set that has not been tried.
     ///
     /// # Errors

@@ -119,8 +119,11 @@ const ANCHORS: [&str; 3] = [
     "wouldexceedper_process_memory_fractionlimit.",
 ];
 
+/// Who words a message so that is none of PyTorch's.
+pub(super) const TENSORFLOW: &str = "TensorFlow";
+
 /// Signs of memory that ran out which have no figures, and whose they are.
-const SIGNS: [(&str, &str); 8] = [
+const SIGNS: [(&str, &str); 9] = [
     ("cudnn_status_alloc_failed", "cuDNN"),
     ("cublas_status_alloc_failed", "cuBLAS"),
     ("unabletofindavalidcudnnalgorithm", "cuDNN"),
@@ -129,6 +132,7 @@ const SIGNS: [(&str, &str); 8] = [
     ("cudaerror:outofmemory", "the CUDA runtime"),
     ("cuda_error_out_of_memory", "the CUDA driver"),
     ("cudaoutofmemory", "PyTorch"),
+    ("oomwhenallocatingtensor", TENSORFLOW),
 ];
 
 /// COUNT: bytes of squeezed text before an anchor that belong to its message, and behind it.
