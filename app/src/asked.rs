@@ -6,7 +6,7 @@ use std::path::Path;
 
 use highwater_core::autopsy::Why;
 use highwater_core::basis::{Basis, Reason};
-use highwater_core::config::SETTINGS;
+use highwater_core::config::{Method, SETTINGS};
 use highwater_core::device::Class;
 use highwater_core::estimate::Match;
 use highwater_core::estimators::{ALL, WHY_NOT};

@@ -29,6 +29,7 @@ mod ladder;
 mod lesson_panel;
 mod menu;
 mod message;
+mod method;
 mod minimap;
 mod model_facts;
 mod module_tree;

@@ -219,7 +219,7 @@ fn devices(answer: &Answer) -> String {
         };
         let size = |size: Option<u64>| match (size, &answer.batch) {
             (Some(size), _) if answer.report.is_open() => format!("≤ {size}"),
-            (Some(size), _) => size.to_string(),
+            (Some(size), _) => answer::batch(size),
             (None, Some(_)) => "none".to_owned(),
             (None, None) => String::new(),
         };

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::config::{Config, Quantize, pattern};
+use crate::config::{ALL_LINEAR, Config, Quantize, pattern};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Attribute, Literal, Node, ValueId};
@@ -22,9 +22,6 @@ const RANK_MAX: u64 = 1 << 20;
 
 /// COUNT: names of layers that a message lists.
 const LISTED: usize = 12;
-
-/// Every linear layer but the output head.
-const ALL: &str = "all-linear";
 
 /// Names of an adapter's parameters: two matrices, and the vector of `DoRA`.
 const LEAVES: [&str; 3] = [".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector.weight"];
@@ -153,7 +150,7 @@ impl Layer {
     fn is_wanted(&self, config: &Config, is_head: bool, found: &mut [bool]) -> bool {
         let mut is_wanted = false;
         for (pattern, found) in config.lora.iter().zip(found) {
-            let matches = if pattern == ALL { !is_head } else { names(pattern, &self.name) };
+            let matches = if pattern == ALL_LINEAR { !is_head } else { names(pattern, &self.name) };
             *found |= matches;
             is_wanted |= matches;
         }

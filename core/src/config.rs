@@ -5,6 +5,7 @@
 
 mod choice;
 mod help;
+mod method;
 pub mod pattern;
 mod pytorch;
 mod setting;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::choice::choice;
 pub use self::choice::{Choice, Named};
+pub use self::method::{ALL_LINEAR, Method};
 pub use self::pytorch::PyTorch;
 use self::setting::Typed;
 pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};

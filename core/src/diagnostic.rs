@@ -47,9 +47,12 @@ pub struct Diagnostic {
 }
 
 /// Codes after which the truth may lie far above or below the answer, whatever their severity: a branch that data
-/// decides, shapes that are stand-ins, operators with assumed allocations.
-const UNCERTAIN: [&str; 6] = [
+/// decides, files that contradict themselves, shapes that are stand-ins, operators with assumed allocations.
+const UNCERTAIN: [&str; 9] = [
     "assumed-branch",
+    "data-size",
+    "declared-output",
+    "mixed-types",
     "pytorch-unknown",
     "shape-unknown",
     "unknown-layer",

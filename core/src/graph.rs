@@ -70,6 +70,12 @@ pub struct Graph {
     /// Inputs that say how often a loop runs, in order, once the loops are written out.
     #[serde(skip)]
     pub counts: Vec<ValueId>,
+    /// COUNT: tokens of the longest text that the model has positions for, where its configuration states it.
+    #[serde(skip)]
+    pub positions: Option<u64>,
+    /// COUNT: tokens that attention looks back over, where it does not look at all.
+    #[serde(skip)]
+    pub window: Option<u64>,
     /// Loops of which a few trips stand for all.
     #[serde(skip)]
     pub folds: Vec<Fold>,

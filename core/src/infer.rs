@@ -23,7 +23,7 @@ mod open;
 mod rebatch;
 
 pub(crate) use dims::counts;
-pub use dims::{OpenDim, open_dims};
+pub use dims::{OpenDim, SEQUENCE, open_dims};
 
 use dims::Binding;
 use rebatch::Rebatch;

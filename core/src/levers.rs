@@ -25,7 +25,7 @@ use crate::trace::{Category, Phase, Storage};
 pub enum Cost {
     /// The same numbers in the same time, or less.
     Nothing,
-    /// The same training, slightly slower or rounded differently.
+    /// The same training, perhaps slightly slower or rounded differently.
     Little,
     /// The same training, about a third slower.
     Time,
@@ -48,7 +48,7 @@ impl Cost {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Nothing => "costs nothing",
-            Self::Little => "slightly slower, or rounds differently",
+            Self::Little => "the same training, perhaps rounded differently",
             Self::Time => "about a third slower",
             Self::Training => "changes the training",
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use gloo::events::EventListener;
 use highwater_core::device::USUAL;
-use highwater_draw::scene::{Limit, Part};
+use highwater_core::formats::catalogue::MARK;
+use highwater_draw::scene::{Limit, Part, View};
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
@@ -36,7 +37,7 @@ use super::times::TimesView;
 use super::trend::TrendView;
 use super::what_helps::{self, WhatHelps};
 use crate::model::derived::Derived;
-use crate::model::examples::{EXAMPLES, Example};
+use crate::model::examples::{EXAMPLES, Example, Setup};
 use crate::model::export::SNAPSHOT;
 use crate::model::input::Input;
 use crate::model::language::Language;
@@ -46,9 +47,11 @@ use crate::model::protocol::Others;
 use crate::model::section::Section;
 use crate::model::state::{Answer, Arriving, Kept, Notice, SourceText, State, Timed, is_name};
 use crate::model::theme::Theme;
+use crate::model::visit::Waiting;
 use crate::page::embed;
 use crate::page::engine::Engine;
 use crate::page::files;
+use crate::page::focus;
 use crate::page::link;
 use crate::page::preferences;
 use crate::page::teach::Lessons;
@@ -241,6 +244,16 @@ fn Page(
         file: actions.open_file,
         example: actions.open_example,
         text: actions.open_text,
+        setup: Callback::new(move |setup: Setup| {
+            let waiting = Waiting {
+                name: setup.title.to_owned(),
+                config: Some(setup.config()),
+                view: View::default(),
+                event: None,
+            };
+            state.waiting.set(Some(waiting));
+            actions.open_text.run((setup.title.to_owned(), [MARK, setup.id].concat()));
+        }),
         names: actions.names,
         ask_names: actions.ask_names,
         write: begin,
@@ -274,7 +287,7 @@ fn Page(
             class:main-hiding=move || state.lesson.get().is_some_and(Teaching::hides_sizes)
         >
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
-            <Explanation state derived on_dismiss=actions.forget_message />
+            <Explanation state derived on_dismiss=actions.forget_message on_search=actions.search />
             <Show
                 when=move || is_open.get()
                 fallback=move || view! { <EmptyPage state derived actions opens keep /> }
@@ -318,6 +331,8 @@ fn Explanation(
     derived: Derived,
     /// The message goes away.
     on_dismiss: Callback<()>,
+    /// What makes the run fit is to be searched, or not any more.
+    on_search: Callback<bool>,
 ) -> impl IntoView {
     // The page's own example is not the model of the run that failed.
     let is_theirs = move || !state.is_sample();
@@ -332,6 +347,11 @@ fn Explanation(
             on_config=Callback::new(move |config| state.config.set(config))
             on_event=Callback::new(move |event| show_event(state, event))
             on_batch=Callback::new(move |batch| state.choose_batch(batch))
+            on_search=Callback::new(move |()| {
+                state.section.set(Section::Suggestions);
+                focus::focus_later("#helps-title");
+                on_search.run(true);
+            })
             on_dismiss
         />
     }

@@ -4,6 +4,7 @@ use leptos::prelude::*;
 
 use super::keep::Keep;
 use super::open_field::{OpenField, Opens};
+use crate::model::examples::{SETUPS, Setup};
 use crate::model::input::KINDS;
 use crate::model::lessons::LESSONS;
 use crate::model::state::Arriving;
@@ -30,6 +31,12 @@ pub(crate) fn Hero(
                 {tr("Estimate how much GPU memory training a PyTorch model takes, before you run it.")}
             </p>
             <OpenField loaded=Signal::derive(|| None) opening opens keep large=true />
+            <div class="setups">
+                <p class="setups-title" id="setups-title">{tr("Popular runs")}</p>
+                <ul class="setup-list" aria-labelledby="setups-title">
+                    {SETUPS.map(|setup| setup_chip(setup, opens)).collect_view()}
+                </ul>
+            </div>
             <p class="hero-promise">{tr("Nothing is uploaded or installed: your file stays on this computer.")}</p>
             <div class="hero-more">
                 <details class="hero-details" id="formats">
@@ -60,6 +67,18 @@ pub(crate) fn Hero(
                 </details>
             </div>
         </section>
+    }
+}
+
+fn setup_chip(setup: Setup, opens: Opens) -> impl IntoView {
+    view! {
+        <li>
+            <button type="button" class="setup" on:click=move |_| opens.setup.run(setup)>
+                <strong>{setup.title}</strong>
+                " "
+                <span>{setup.about}</span>
+            </button>
+        </li>
     }
 }
 

@@ -74,8 +74,8 @@ pub(crate) fn Fields(
             <details class="training-details" open>
                 <summary>
                     {move || match adapters.get() {
-                        0 => tr("LoRA and quantised weights"),
-                        count => fill("LoRA and quantised weights ({n} changed)", &[("n", &count)]),
+                        0 => tr("Details of adapters"),
+                        count => fill("Details of adapters ({n} changed)", &[("n", &count)]),
                     }}
                 </summary>
                 <div class="training-details-fields">{fields(form, Group::Adapters)}</div>
@@ -100,7 +100,8 @@ fn of(group: Group) -> impl Iterator<Item = &'static Setting> {
     SETTINGS.iter().filter(move |setting| setting.group == group)
 }
 
-fn fields(form: Form, group: Group) -> impl IntoView {
+/// A field for each setting of a group.
+pub(crate) fn fields(form: Form, group: Group) -> impl IntoView {
     of(group).map(|setting| view! { <Field setting form /> }).collect_view()
 }
 

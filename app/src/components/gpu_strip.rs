@@ -9,7 +9,7 @@ use super::gpu_table::verdict_class;
 use crate::model::protocol::Device;
 use crate::model::state::DeviceRow;
 use crate::words;
-use crate::words::format::{self, grouped, length, share};
+use crate::words::format::{self, length, share};
 use crate::words::language::{fill, tr};
 
 /// One card for each GPU; a click makes the whole answer about it.
@@ -256,12 +256,14 @@ fn batch(known: Option<&(u64, Option<LargestBatch>)>, is_open: bool) -> impl Int
         Some((_, Some(LargestBatch { likely, without_flush, with_flush, .. }))) => {
             match (*likely, *without_flush, *with_flush) {
                 (_, Some(batch), _) if is_open => {
-                    fill("largest batch at most {n}", &[("n", &grouped(batch))])
+                    fill("largest batch at most {n}", &[("n", &format::batch(batch))])
                 }
-                (Some(batch), _, _) => fill("largest batch {n}", &[("n", &grouped(batch))]),
-                (None, Some(batch), _) => fill("batch {n} at best", &[("n", &grouped(batch))]),
+                (Some(batch), _, _) => fill("largest batch {n}", &[("n", &format::batch(batch))]),
+                (None, Some(batch), _) => {
+                    fill("batch {n} at best", &[("n", &format::batch(batch))])
+                }
                 (None, None, Some(batch)) => {
-                    fill("batch {n} with flushes", &[("n", &grouped(batch))])
+                    fill("batch {n} with flushes", &[("n", &format::batch(batch))])
                 }
                 (None, None, None) => tr("no batch fits"),
             }

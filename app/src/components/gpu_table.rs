@@ -13,7 +13,7 @@ use super::ladder::Ladder;
 use super::parts::size;
 use crate::model::state::DeviceRow;
 use crate::model::theme::Theme;
-use crate::words::format::{self, grouped, length, share};
+use crate::words::format::{self, length, share};
 use crate::words::language::{fill, tr};
 
 /// COUNT: GPUs shown at first: those that the run nearly fits on, or only just.
@@ -284,7 +284,7 @@ fn Row(
                     .with(|known| matches!(known, Some((_, v)) if v.verdict == Verdict::NotKnown));
                 let most = if is_bound { "≤\u{a0}" } else { "" };
                 let size = largest.likely.or(largest.without_flush);
-                size.map_or_else(|| tr("none"), |batch| [most, &grouped(batch)].concat())
+                size.map_or_else(|| tr("none"), |batch| [most, &format::batch(batch)].concat())
             }
         })
     };
@@ -292,10 +292,10 @@ fn Row(
         let largest = row.largest.with(|known| known.and_then(|(_, largest)| largest));
         let farther = largest.map(|largest| {
             let best = largest.without_flush.filter(|_| largest.likely != largest.without_flush);
-            let best = best.map(|batch| fill("{n} at best", &[("n", &grouped(batch))]));
+            let best = best.map(|batch| fill("{n} at best", &[("n", &format::batch(batch))]));
             let flushing = largest.only_with_flush();
             let flushing =
-                flushing.map(|batch| fill("{n} with flushes", &[("n", &grouped(batch))]));
+                flushing.map(|batch| fill("{n} with flushes", &[("n", &format::batch(batch))]));
             best.into_iter().chain(flushing).collect::<Vec<_>>()
         });
         let line = |text| view! { <span class="gpu-flushing">{text}</span> };

@@ -36,6 +36,8 @@ pub(crate) fn MessageView(
     on_event: Callback<usize>,
     /// The user wants another batch.
     on_batch: Callback<u64>,
+    /// The smallest change that fits is to be searched.
+    on_search: Callback<()>,
     /// The message is not wanted any more.
     on_dismiss: Callback<()>,
 ) -> impl IntoView {
@@ -95,6 +97,10 @@ pub(crate) fn MessageView(
             </div>
         }
     };
+    let does_not_fit = Signal::derive(move || {
+        report
+            .with(|report| report.as_ref().is_some_and(|report| !report.verdict.verdict.survives()))
+    });
     let inside = move |message: Message| {
         let explained = message.explained.clone();
         let is_sought = explained.sought.is_some();
@@ -104,7 +110,7 @@ pub(crate) fn MessageView(
             {is_sought.then_some(where_it_is)}
             <div class="message-columns">
                 {settings(&message, config, on_config)}
-                {listed("message-advice", tr("What helps"), &explained.advice)}
+                {advice(&explained.advice, does_not_fit, on_search)}
                 {listed("message-notes", tr("Assumptions"), &explained.notes)}
             </div>
         }
@@ -294,6 +300,30 @@ fn setting(
             </button>
         </li>
     }
+}
+
+/// What helps: first what a search in the open model finds, then what is true of any.
+fn advice(
+    lines: &[String],
+    does_not_fit: Signal<bool>,
+    on_search: Callback<()>,
+) -> Option<impl IntoView + use<>> {
+    let rows: Vec<_> = lines.iter().map(|line| view! { <li>{tr(line)}</li> }).collect();
+    (!rows.is_empty()).then(|| {
+        view! {
+            <div class="message-advice">
+                <h3 class="label">{tr("What helps")}</h3>
+                <p hidden=move || !does_not_fit.get()>
+                    {link(
+                        "message-search",
+                        tr("Find the smallest change that fits"),
+                        move || on_search.run(()),
+                    )}
+                </p>
+                <ul>{rows}</ul>
+            </div>
+        }
+    })
 }
 
 /// A list under a heading; nothing where it is empty.

@@ -1,6 +1,6 @@
 //! The one field that opens everything: a file, pasted text, or a name.
 
-use highwater_core::formats::catalogue::MARK;
+use highwater_core::formats::catalogue::{MARK, of_address};
 use leptos::ev::{ClipboardEvent, KeyboardEvent, MouseEvent};
 use leptos::html;
 use leptos::prelude::*;
@@ -8,7 +8,7 @@ use web_sys::File;
 
 use super::icons::{CROSS, OPEN, icon};
 use super::keep::Keep;
-use crate::model::examples::{EXAMPLES, Example};
+use crate::model::examples::{EXAMPLES, Example, Setup};
 use crate::model::state::Arriving;
 use crate::model::visit::Recent;
 use crate::words::keep;
@@ -24,6 +24,8 @@ pub(crate) struct Opens {
     pub(crate) example: Callback<Example>,
     /// A text was pasted: its name and the text.
     pub(crate) text: Callback<(String, String)>,
+    /// A popular run was chosen.
+    pub(crate) setup: Callback<Setup>,
     /// The models that need no file: a line for each.
     pub(crate) names: RwSignal<String>,
     /// Asks for them, where they are not there.
@@ -37,7 +39,7 @@ pub(crate) struct Opens {
 }
 
 /// COUNT: models of the catalogue that are offered at once.
-const NAMES_SHOWN: usize = 8;
+const NAMES_SHOWN: usize = 12;
 
 /// A model of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +62,10 @@ enum Entry {
     ForgetAll,
     /// The editor.
     Write,
+    /// A line of a message about memory.
+    Message(String),
+    /// COUNT: models of the catalogue that are not offered, because there are too many.
+    More(usize),
     /// A name that is not known: what was typed.
     Unknown(String),
 }
@@ -72,6 +78,8 @@ impl Entry {
             Self::Recent(recent, _) => recent.name.clone(),
             Self::ForgetAll => tr("Forget all"),
             Self::Write => tr("Write a model"),
+            Self::Message(_) => tr("Explain this message"),
+            Self::More(count) => fill("{n} more", &[("n", count)]),
             Self::Unknown(typed) => fill("“{name}” is not in the catalogue", &[("name", typed)]),
         }
     }
@@ -83,6 +91,8 @@ impl Entry {
             Self::Recent(recent, _) => keep::recent_kind(&recent.kind),
             Self::ForgetAll => tr("recent inputs, and the files kept in this browser"),
             Self::Write => tr("as a list of layers, with an answer at every keystroke"),
+            Self::Message(_) => tr("about memory that ran out"),
+            Self::More(_) => tr("type more of the name"),
             Self::Unknown(_) => tr("Press Enter for the nearest names, or drop its config.json."),
         }
     }
@@ -128,6 +138,8 @@ impl List {
             Entry::Write => self.opens.write.run(()),
             Entry::Named(Named { id, name, .. }) => self.open_named(name, &id),
             Entry::Unknown(typed) => self.open_named(typed.clone(), &typed),
+            Entry::Message(line) => self.opens.text.run((notice::pasted(), line)),
+            Entry::More(_) => return,
         }
         self.typed.set(String::new());
         self.close();
@@ -179,10 +191,11 @@ impl List {
         }
     }
 
-    /// A name has one line; a model, a message or a configuration has more.
+    /// A name has one line; a model or a configuration has more, and so have most messages.
     fn paste(self, event: &ClipboardEvent) {
         let text = event.clipboard_data().and_then(|data| data.get_data("text/plain").ok());
-        if let Some(text) = text.filter(|text| text.trim().contains(['\n', '{'])) {
+        let is_whole = |text: &String| text.trim().contains(['\n', '{']) || is_message(text);
+        if let Some(text) = text.filter(is_whole) {
             event.prevent_default();
             event.stop_propagation();
             self.opens.text.run((notice::pasted(), text));
@@ -360,32 +373,68 @@ fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
 
 /// What the list offers for what was typed.
 fn entries(typed: &str, recent: &[Recent], names: &str) -> Vec<Entry> {
-    let wanted = typed.trim().to_ascii_lowercase();
+    if is_message(typed) {
+        return vec![Entry::Message(typed.to_owned())];
+    }
+    let typed = of_address(typed);
+    let wanted = typed.to_ascii_lowercase();
     let has = |name: &str| name.to_ascii_lowercase().contains(&wanted);
-    let examples = EXAMPLES.into_iter().filter(|example| has(example.title)).map(Entry::Example);
+    let examples = EXAMPLES.into_iter();
+    let examples = examples.filter(|example| has(example.title) || has(example.file));
+    let examples = examples.map(Entry::Example);
     let places = (0..).zip(recent);
     let recent = places.filter(|(_, recent)| has(&recent.name) && recent.kind != "example");
     let recent = recent.map(|(place, recent)| Entry::Recent(recent.clone(), place));
-    let named = named(&wanted, names).into_iter().take(NAMES_SHOWN).map(Entry::Named);
-    let mut entries: Vec<_> = examples.chain(recent).chain(named).collect();
+    let mut named = named(&wanted, names);
+    let more = named.len().saturating_sub(NAMES_SHOWN);
+    named.truncate(NAMES_SHOWN);
+    let named = named.into_iter().map(Entry::Named);
+    let more = (more > 0).then_some(Entry::More(more));
+    let mut entries: Vec<_> = examples.chain(recent).chain(named).chain(more).collect();
     if wanted.is_empty() {
         if entries.len() > EXAMPLES.len() {
             entries.push(Entry::ForgetAll);
         }
         entries.push(Entry::Write);
     } else if entries.is_empty() && !names.is_empty() {
-        entries.push(Entry::Unknown(typed.trim().to_owned()));
+        entries.push(Entry::Unknown(typed.to_owned()));
     }
     entries
 }
 
-/// The models whose names have all of these words; those whose id begins with the text come first.
+/// Whether a line is a message about memory that ran out.
+fn is_message(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    ["out of memory", "outofmemory", "alloc_failed"].iter().any(|sign| line.contains(sign))
+}
+
+/// Version of a model, by its id: 3.1 of `llama-3.1-8b`, 2.5 of `qwen2.5-7b`; sizes and years are none.
+fn version(id: &str) -> f64 {
+    let number = |part: &str| {
+        let digits = part.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        digits.parse().ok().filter(|number: &f64| *number < 10.0)
+    };
+    id.split('-').take(2).find_map(number).unwrap_or_default()
+}
+
+/// Whether a line has a word: one that begins with a digit is a number of its own, `8b` and not `1.8b`.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+    let mut places = line.match_indices(word);
+    places.any(|(at, _)| {
+        let before = line.get(..at).and_then(|before| before.chars().next_back());
+        !is_number || !before.is_some_and(|c| c.is_ascii_digit() || c == '.')
+    })
+}
+
+/// The models whose names have all of these words; those whose id begins with the text come first, and of those the
+/// newest.
 fn named(wanted: &str, names: &str) -> Vec<Named> {
     let (mut first, mut rest) = (Vec::new(), Vec::new());
     let wanted = &wanted.replace('_', "-");
     for line in names.lines().filter(|_| !wanted.is_empty()) {
         let lower = line.to_ascii_lowercase().replace('_', "-");
-        if wanted.split_whitespace().all(|word| lower.contains(word)) {
+        if wanted.split_whitespace().all(|word| has_word(&lower, word)) {
             let mut cells = line.split('|').map(str::to_owned);
             let mut cell = || cells.next().unwrap_or_default();
             let (id, name, hub) = (cell(), cell(), cell());
@@ -393,6 +442,7 @@ fn named(wanted: &str, names: &str) -> Vec<Named> {
             list.push(Named { id, name, hub });
         }
     }
+    first.sort_by(|one: &Named, other| version(&other.id).total_cmp(&version(&one.id)));
     first.append(&mut rest);
     first
 }
@@ -463,6 +513,8 @@ mod tests {
                     Entry::ForgetAll => "forget".to_owned(),
                     Entry::Write => "write".to_owned(),
                     Entry::Unknown(name) => ["? ", name].concat(),
+                    Entry::Message(_) => "message".to_owned(),
+                    Entry::More(count) => format!("+ {count}"),
                 })
                 .collect();
             assert_eq!(titles, expected);
@@ -472,5 +524,9 @@ mod tests {
         check("Llama-3.1-8B", &["= llama-3.1-8b"]);
         check("7b llama", &["= llama-2-7b"]);
         check("Llama-9", &["? Llama-9"]);
+        check("llama", &["= llama-3.1-8b", "= llama-2-7b"]);
+        check("https://huggingface.co/meta-llama/Llama-3.1-8B", &["= llama-3.1-8b"]);
+        check("vit_b_16", &["ViT-B/16"]);
+        check("RuntimeError: CUDA error: out of memory", &["message"]);
     }
 }

@@ -7,6 +7,7 @@ use leptos::prelude::*;
 
 use super::dimension_field::DimensionField;
 use super::fields::{Fields, Form};
+use super::method::MethodRow;
 use crate::model::protocol::OpenDim;
 use crate::model::state::{ConfigProblem, DeviceRow};
 use crate::words;
@@ -40,8 +41,10 @@ pub(crate) fn Settings(
         };
         fill(english, &[("why", &why)])
     };
+    let form = Form { config, devices, report, problem, on_config };
     view! {
         <form class="settings" aria-label=tr("Settings") on:submit=|event| event.prevent_default()>
+            <MethodRow form />
             <For each=move || dims.get() key=|dim| dim.name.clone() let:dim>
                 {
                     let (name, written, default) = (dim.name.clone(), dim.name.clone(), dim.default);
@@ -59,7 +62,7 @@ pub(crate) fn Settings(
             <p class="problem" role="alert">
                 {move || problem.get().map(explain)}
             </p>
-            <Fields form=Form { config, devices, report, problem, on_config } />
+            <Fields form />
         </form>
     }
 }

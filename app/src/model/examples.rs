@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use highwater_core::Config;
+use highwater_core::config::Method;
+
 /// One example model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Example {
@@ -51,11 +54,118 @@ pub(crate) const EXAMPLES: [Example; 3] = [
     },
 ];
 
+/// A run that many people ask about: a model of the catalogue, how it is trained, and on what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Setup {
+    /// Name of the model, for people.
+    pub(crate) title: &'static str,
+    /// How it is trained, and on what.
+    pub(crate) about: &'static str,
+    /// Its id in the catalogue.
+    pub(crate) id: &'static str,
+    /// What is trained.
+    method: Method,
+    /// Id of the GPU.
+    device: &'static str,
+    /// The other settings: those of the catalogue.
+    settings: &'static [(&'static str, &'static str)],
+    /// The sizes.
+    dims: &'static [(&'static str, u64)],
+}
+
+impl Setup {
+    /// Its settings.
+    pub(crate) fn config(&self) -> Config {
+        let mut config = Config::default();
+        for (name, value) in self.settings {
+            // A test reads them all.
+            let _known = config.set(name, value);
+        }
+        self.method.apply(&mut config);
+        self.device.clone_into(&mut config.device);
+        let dims = self.dims.iter().map(|&(name, size)| (name.to_owned(), size));
+        Config { dims: dims.collect(), ..config }
+    }
+}
+
+const LARGE: &[(&str, &str)] = &[("precision", "bf16"), ("checkpoint", "blocks")];
+
+/// All of them.
+pub(crate) const SETUPS: [Setup; 6] = [
+    Setup {
+        title: "Llama 3.1 8B",
+        about: "QLoRA, RTX 4090",
+        id: "llama-3.1-8b",
+        method: Method::Qlora,
+        device: "rtx-4090",
+        settings: LARGE,
+        dims: &[("batch", 1), ("seq", 2048)],
+    },
+    Setup {
+        title: "Qwen2.5 7B",
+        about: "LoRA, A100 40 GB",
+        id: "qwen2.5-7b",
+        method: Method::Lora,
+        device: "a100-40gb",
+        settings: LARGE,
+        dims: &[("batch", 1), ("seq", 2048)],
+    },
+    Setup {
+        title: "Llama 3.2 1B",
+        about: "Full, RTX 4090",
+        id: "llama-3.2-1b",
+        method: Method::Full,
+        device: "rtx-4090",
+        settings: &[("precision", "bf16")],
+        dims: &[("batch", 1), ("seq", 2048)],
+    },
+    Setup {
+        title: "BERT Base",
+        about: "Full, T4",
+        id: "bert-base-uncased",
+        method: Method::Full,
+        device: "t4",
+        settings: &[("precision", "amp-bf16")],
+        dims: &[],
+    },
+    Setup {
+        title: "ResNet-50",
+        about: "Full, V100",
+        id: "resnet50",
+        method: Method::Full,
+        device: "v100-16gb",
+        settings: &[("optimizer", "sgd-momentum"), ("weight-decay", "true")],
+        dims: &[("batch", 32)],
+    },
+    Setup {
+        title: "Stable Diffusion XL",
+        about: "LoRA, RTX 3090",
+        id: "stable-diffusion-xl",
+        method: Method::Lora,
+        device: "rtx-3090",
+        settings: &[("precision", "amp-bf16"), ("checkpoint", "blocks")],
+        dims: &[("batch", 1)],
+    },
+];
+
 #[cfg(test)]
 mod tests {
+    use highwater_core::formats::catalogue;
+
     use super::*;
     use crate::model::distances;
     use crate::worker::load::GRAPH;
+
+    #[test]
+    fn set_ups_are_those_of_the_catalogue() {
+        for setup in SETUPS {
+            let entry = catalogue::find(setup.id).expect("the catalogue has it");
+            let mut expected = entry.settings();
+            setup.method.apply(&mut expected);
+            setup.device.clone_into(&mut expected.device);
+            assert_eq!(setup.config(), expected, "{}", setup.id);
+        }
+    }
 
     /// The packed graphs are those of the files; `UPDATE_EXPECT=1` writes them.
     #[test]

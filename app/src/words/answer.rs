@@ -7,7 +7,7 @@ use highwater_core::wording;
 use highwater_core::wording::answer::Devices;
 use leptos::prelude::Get as _;
 
-use super::format::grouped;
+use super::format;
 use super::language::{fill, spoken, tr};
 use super::names::{sentence, spaced};
 use crate::model::derived::{Count, Derived};
@@ -93,14 +93,14 @@ pub(crate) fn chance(percent: u64) -> String {
 pub(crate) fn how_far(largest: LargestBatch) -> String {
     let LargestBatch { likely, without_flush, chance, with_flush } = largest;
     let sure =
-        likely.map(|batch| fill("{n} fits with a chance of 90 %", &[("n", &grouped(batch))]));
+        likely.map(|batch| fill("{n} fits with a chance of 90 %", &[("n", &format::batch(batch))]));
     let best = without_flush.filter(|_| likely != without_flush).map(|batch| {
         let chance = self::chance(chance);
-        fill("{n} with one of {chance}", &[("n", &grouped(batch)), ("chance", &chance)])
+        fill("{n} with one of {chance}", &[("n", &format::batch(batch)), ("chance", &chance)])
     });
     let flushing = with_flush.filter(|_| with_flush != without_flush);
-    let flushing =
-        flushing.map(|batch| fill("{n} if PyTorch flushes its cache", &[("n", &grouped(batch))]));
+    let flushing = flushing
+        .map(|batch| fill("{n} if PyTorch flushes its cache", &[("n", &format::batch(batch))]));
     let all: Vec<String> = sure.into_iter().chain(best).chain(flushing).collect();
     if all.is_empty() { tr("no batch fits") } else { all.join("; ") }
 }

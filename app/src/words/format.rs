@@ -3,10 +3,15 @@
 use highwater_core::Bytes;
 pub(crate) use highwater_core::bytes::grouped;
 use highwater_core::report::Verdict;
-use highwater_core::wording::{Part, Sentence};
+use highwater_core::wording::{self, Part, Sentence};
 use highwater_draw::float;
 
 use super::language::{fill, spoken, tr};
+
+/// A batch that a search found; no line breaks behind its sign.
+pub(crate) fn batch(size: u64) -> String {
+    wording::answer::batch(size).replace(' ', "\u{a0}")
+}
 
 /// A count in thousands, millions or billions, three digits long: `25.6 M`.
 pub(crate) fn short_count(n: u64) -> String {

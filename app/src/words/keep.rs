@@ -115,7 +115,7 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
     let verdict = &device.verdict;
     let (need, usable) = (verdict.need, verdict.usable());
     let largest = answer.largest(device).proposed();
-    let batch = |batch: u64| fill("largest batch {batch}", &[("batch", &batch)]);
+    let batch = |batch: u64| fill("largest batch {batch}", &[("batch", &format::batch(batch))]);
     let sign = format::verdict_symbol(verdict.verdict);
     Gpu {
         name: verdict.name.clone(),

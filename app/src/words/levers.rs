@@ -77,7 +77,7 @@ pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
 
 /// The largest sizes on a device whose name is next to it: `largest: 112, 118 at best, 125 with flushes`.
 pub(crate) fn largest(largest: LargestBatch) -> String {
-    let size = |size: Option<u64>| size.map_or_else(String::new, grouped);
+    let size = |size: Option<u64>| size.map_or_else(String::new, format::batch);
     let LargestBatch { likely, without_flush, with_flush, .. } = largest;
     let english = match (likely, without_flush, largest.only_with_flush()) {
         (Some(_), _, None) => "largest: {likely}, {n} at best",

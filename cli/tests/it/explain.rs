@@ -97,7 +97,7 @@ fn the_operator_is_found_in_the_model() {
         &[&alexnet, "--dim", "batch=256"],
         &expect![[r#"
             CUDA out of memory on GPU 0
-            nearly full: tensors hold nearly all that the process has, and the rest is in pieces that are too small
+            other processes: other processes use the missing memory
 
             Message (PyTorch 2.10 or later)
               tried         144.00 MiB  the segment that the driver refused
@@ -117,7 +117,7 @@ fn the_operator_is_found_in_the_model() {
                 the simulated run, with the message's limit, fails here with the same figures
 
             The smallest change that fits on a T4 set to 14.56 GiB:
-              1. Accumulate gradients over smaller batches (slightly slower, or rounds differently): -1.10 GiB, needs 1.66 GiB, fits after cache flush
+              1. Accumulate gradients over smaller batches (the same training, perhaps rounded differently): -1.10 GiB, needs 1.66 GiB, fits after cache flush
                    for x, target in loader:  # on the CPU still
                        for part, goal in zip(x.chunk(4), target.chunk(4)):  # 64 samples at most
                            part, goal = part.cuda(), goal.cuda()
@@ -127,25 +127,25 @@ fn the_operator_is_found_in_the_model() {
                        optimizer.zero_grad()
 
             What helps in general
-              1. a smaller batch, with gradient accumulation to make up for it
-              2. activation checkpointing, or autocast, where they are not on
-              3. an optimizer with less state, or adapters (LoRA) instead of training all weights
-              4. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, if little is missing
-              5. a GPU with more memory
+              1. end the other processes, or take another GPU (CUDA_VISIBLE_DEVICES)
+              2. a smaller batch
 
             For an estimate on this machine
               --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
-
-            Assumptions
-              info [others-hold] other processes hold 13.00 GiB, which is more than is missing
         "#]],
     );
+}
+
+#[test]
+fn another_batch_is_found() {
+    let alexnet = model("train/alexnet");
+    let others = ["--other-processes", "13GiB", "--dim", "batch=256"];
     check(
         &failure(&others),
         &[&alexnet, "--dim", "batch=8"],
         &expect![[r#"
             CUDA out of memory on GPU 0
-            nearly full: tensors hold nearly all that the process has, and the rest is in pieces that are too small
+            other processes: other processes use the missing memory
 
             Message (PyTorch 2.10 or later)
               tried         144.00 MiB  the segment that the driver refused
@@ -168,7 +168,7 @@ fn the_operator_is_found_in_the_model() {
                 the simulated run, with the message's limit, fails here with the same figures
 
             The smallest change that fits on a T4 set to 14.56 GiB:
-              1. Accumulate gradients over smaller batches (slightly slower, or rounds differently): -1.10 GiB, needs 1.66 GiB, fits after cache flush
+              1. Accumulate gradients over smaller batches (the same training, perhaps rounded differently): -1.10 GiB, needs 1.66 GiB, fits after cache flush
                    for x, target in loader:  # on the CPU still
                        for part, goal in zip(x.chunk(4), target.chunk(4)):  # 64 samples at most
                            part, goal = part.cuda(), goal.cuda()
@@ -178,19 +178,21 @@ fn the_operator_is_found_in_the_model() {
                        optimizer.zero_grad()
 
             What helps in general
-              1. a smaller batch, with gradient accumulation to make up for it
-              2. activation checkpointing, or autocast, where they are not on
-              3. an optimizer with less state, or adapters (LoRA) instead of training all weights
-              4. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, if little is missing
-              5. a GPU with more memory
+              1. end the other processes, or take another GPU (CUDA_VISIBLE_DEVICES)
+              2. a smaller batch
 
             For an estimate on this machine
               --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
-
-            Assumptions
-              info [others-hold] other processes hold 13.00 GiB, which is more than is missing
         "#]],
     );
+}
+
+#[test]
+fn a_message_alone_is_no_model() {
+    let path = file("alone.txt", FRAGMENTED.as_bytes());
+    let alone = highwater(&["explain", &path.to_string_lossy()]);
+    let named = highwater(&["explain", "--message", &path.to_string_lossy()]);
+    assert_eq!((alone.status, alone.stdout), (Some(0), named.stdout));
 }
 
 #[test]

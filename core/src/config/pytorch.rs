@@ -39,6 +39,9 @@ const RELEASES: [(PyTorch, u64, u64); 18] = [
     (PyTorch::new(2, 15), 2026, 10),
 ];
 
+/// The last year in which the newest of these may still be the newest of all.
+const LAST_YEAR: u64 = 2027;
+
 /// COUNT: the month of a year that is given alone.
 const MIDDLE_OF_YEAR: u64 = 7;
 
@@ -123,13 +126,13 @@ impl FromStr for PyTorch {
         };
         match (numbers('.'), numbers('-')) {
             ((Some(major @ 1..=9), Some(Some(minor))), _) => Ok(Self::new(major, minor)),
-            (_, (Some(year @ 2016..=2099), None)) => Ok(Self::by(year, MIDDLE_OF_YEAR)),
-            (_, (Some(year @ 2016..=2099), Some(Some(month @ 1..=12)))) => {
+            (_, (Some(year @ 2016..=LAST_YEAR), None)) => Ok(Self::by(year, MIDDLE_OF_YEAR)),
+            (_, (Some(year @ 2016..=LAST_YEAR), Some(Some(month @ 1..=12)))) => {
                 Ok(Self::by(year, month))
             }
             _ => {
                 let message = format!(
-                    "`{text}` is no version of PyTorch: write one such as 2.6, or a date such as 2023-10"
+                    "`{text}` is no version of PyTorch: write one such as 2.6, or a date such as 2023-10, up to {LAST_YEAR}"
                 );
                 Err(Error::new(ErrorKind::BadConfig, message))
             }

@@ -77,6 +77,8 @@ pub enum Group {
     /// What is known of the very card that a run has.
     Card,
     /// What is trained instead of the weights, and how these are kept.
+    Method,
+    /// The details of adapters.
     Adapters,
     /// How training is written.
     Training,

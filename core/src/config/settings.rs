@@ -3,7 +3,9 @@
 //! The same order is used in forms, in the command line's help and in all output. What the command line reports of each
 //! is in `help.rs`, which the page does not carry.
 
+use super::method::ALL_LINEAR;
 use super::setting::{Group, Kind, Scope, Setting, Stage, Typed, kind_of};
+use crate::error::{Error, ErrorKind};
 
 /// A row without texts for a field of [`Config`]: the stage that it enters, its kind, and how it is read and written.
 macro_rules! field {
@@ -16,6 +18,14 @@ macro_rules! field {
             |from, to| to.$field.clone_from(&from.$field),
         )
     };
+}
+
+/// That a number is no name of layers: who types one means the rank.
+fn no_layer(number: &str) -> Error {
+    let message = format!(
+        "`{number}` is a number; name the layers that get adapters, such as all-linear. For the rank, set the LoRA rank"
+    );
+    Error::new(ErrorKind::BadConfig, message)
 }
 
 /// All settings; sizes of dimensions are the model's.
@@ -109,16 +119,24 @@ pub const SETTINGS: &[Setting] = &[
         name: "lora",
         label: "LoRA adapters",
         about: "linear layers with adapters; nothing else is trained",
-        example: "all-linear",
-        offers: &["all-linear", "q_proj, v_proj"],
-        group: Group::Adapters,
+        example: ALL_LINEAR,
+        offers: &[ALL_LINEAR, "q_proj, v_proj"],
+        group: Group::Method,
+        set: |config, text| {
+            let names: Vec<String> = Typed::read(text)?;
+            if let Some(number) = names.iter().find(|name| name.parse::<u64>().is_ok()) {
+                return Err(no_layer(number));
+            }
+            config.lora = names;
+            Ok(())
+        },
         ..field!(lora, Program)
     },
     Setting {
         name: "lora-rank",
         label: "LoRA rank",
         about: "rank of each adapter",
-        group: Group::Adapters,
+        group: Group::Method,
         ..field!(lora_rank, Program)
     },
     Setting {
@@ -161,7 +179,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "quantize",
         label: "quantised weights",
         about: "of linear layers below adapters, by bitsandbytes",
-        group: Group::Adapters,
+        group: Group::Method,
         ..field!(quantize, Program)
     },
     Setting {

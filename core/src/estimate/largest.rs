@@ -38,6 +38,9 @@ pub struct LargestBatch {
 }
 
 impl LargestBatch {
+    /// COUNT: the largest batch that is tried.
+    pub const LIMIT: u64 = ABSURD - 1;
+
     /// Percent: the chance that the likely batch fits.
     pub const LIKELY: u64 = 90;
 

@@ -119,8 +119,9 @@ fn devices(text: &mut String, answer: &Answer) {
         write!(text, "| {name} | {ends} | {} | {} |", verdict.need, verdict.capacity).ok();
         if batch.is_some() {
             let most = if answer.report.is_open() { "at most " } else { "" };
-            let size =
-                |n: Option<u64>| n.map_or_else(|| "none".to_owned(), |n| format!("{most}{n}"));
+            let size = |n: Option<u64>| {
+                n.map_or_else(|| "none".to_owned(), |n| format!("{most}{}", answer::batch(n)))
+            };
             let LargestBatch { likely, without_flush, with_flush, .. } = device.largest;
             for largest in [likely, without_flush, with_flush] {
                 write!(text, " {} |", size(largest)).ok();

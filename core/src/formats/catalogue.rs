@@ -12,6 +12,7 @@ use super::spec::kinds::distance;
 use super::{Fidelity, Opened, Recognised};
 use crate::apart;
 use crate::config::{Attention, Checkpoint, Config, Optimizer, Precision};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 
 /// COUNT: parameters from which a model is large.
@@ -156,15 +157,41 @@ pub fn entries() -> Vec<Entry> {
     text().map(parse).unwrap_or_default()
 }
 
-/// The model of that name; capitals and the kind of separator do not count, and a variant for
-/// instructions or chats is the plain model where it has no entry of its own.
+/// The model of that name, or at that address of the Hub.
+///
+/// Capitals and the kind of separator do not count, and a variant for instructions or chats is the plain model where it
+/// has no entry of its own. A name that lacks only its version is that of the newest one.
 pub fn find(name: &str) -> Option<Entry> {
     let entries = entries();
+    let name = of_address(name);
+    let newest = || {
+        let plain = plain(name);
+        let is_version = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+        let of_versions =
+            |entry: &&Entry| entry.id.strip_prefix(&plain)?.strip_prefix("-v").map(is_version);
+        entries.iter().rev().find(|entry| of_versions(entry) == Some(true)).copied()
+    };
     let called = |plainly: fn(&str) -> String| {
         let plain = plainly(name);
         entries.iter().find(|entry| entry.is_called(&plain, plainly)).copied()
     };
-    called(plain).or_else(|| called(without_variant)).filter(|_| !plain(name).is_empty())
+    called(plain)
+        .or_else(|| called(without_variant))
+        .or_else(newest)
+        .filter(|_| !plain(name).is_empty())
+}
+
+/// The name in an address of the Hub, `https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main`; any other text as it is.
+pub fn of_address(text: &str) -> &str {
+    let text = text.trim();
+    let bare =
+        text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or(text);
+    let path = ["huggingface.co/", "www.huggingface.co/", "hf.co/"]
+        .iter()
+        .find_map(|host| bare.strip_prefix(host));
+    let Some(path) = path else { return text };
+    let end = path.match_indices(['/', '?', '#']).nth(1).map_or(path.len(), |(at, _)| at);
+    path.get(..end).unwrap_or(path).trim_end_matches(['/', '?', '#'])
 }
 
 /// The models with all words of a text in their names, in the order of the file: all for an empty text.
@@ -207,9 +234,21 @@ pub const MARK: &str = "highwater model ";
 pub(super) fn read(text: &str) -> Option<Result<Opened, Error>> {
     let name = text.strip_prefix(MARK)?.trim();
     Some(match find(name) {
-        Some(entry) => entry.open(),
+        Some(entry) => entry.open().map(|mut opened| {
+            opened.graph.diagnostics.extend(version(name, &entry));
+            opened
+        }),
         None => Err(Error::new(ErrorKind::WrongFormat, unknown(name))),
     })
+}
+
+/// That a name without a version is that of the newest one.
+fn version(name: &str, entry: &Entry) -> Option<Diagnostic> {
+    let (name, id) = (of_address(name), entry.id);
+    let is_whole = entry.is_called(&plain(name), plain)
+        || entry.is_called(&without_variant(name), without_variant);
+    let message = || format!("`{name}` has several versions; {id} is the newest");
+    (!is_whole).then(|| Diagnostic::new(Severity::Info, "newest-version", message()))
 }
 
 /// That there is no such name, and which there are.

@@ -1,7 +1,8 @@
 //! Binding the open dimensions of a graph to numbers.
 //!
 //! The batch is the dimension with this name, else the first dimension of the first input, even where the file
-//! fixes it to a number (exporters write the batch size of their example).
+//! fixes it to a number (exporters write the batch size of their example), but not where its name is that of a length
+//! or of a side.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ const DIM_MAX: u64 = 1 << 31;
 /// Name of the batch where the file has none.
 const BATCH: &str = "batch";
 /// What a user may call the length of texts, whatever the file calls it.
-const SEQUENCE: &str = "seq";
+pub const SEQUENCE: &str = "seq";
 
 /// A dimension that the user may choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +131,7 @@ enum Batch {
     Named(String),
     /// In the first dimension of the inputs that have this number there.
     Fixed(u64),
-    /// Nowhere: no input has a dimension.
+    /// Nowhere: no input has a dimension, or the first is a length or a side.
     Nowhere,
 }
 
@@ -138,7 +139,7 @@ impl Batch {
     fn find(graph: &Graph) -> Self {
         let mut exact = None;
         let mut similar = None;
-        let mut first = Self::Nowhere;
+        let mut first = None;
         each_dim(graph, |_, _, axis, dim| {
             if let Dim::Named(name) = dim {
                 let lower = name.to_ascii_lowercase();
@@ -150,15 +151,18 @@ impl Batch {
                     similar = Some(name.clone());
                 }
             }
-            if first == Self::Nowhere && axis == 0 {
-                first = match dim {
+            if first.is_none() && axis == 0 {
+                first = Some(match dim {
                     Dim::Known(n) => Self::Fixed(*n),
-                    Dim::Named(name) => Self::Named(name.clone()),
+                    Dim::Named(name) => match Meaning::of(name) {
+                        Meaning::Batch | Meaning::Other => Self::Named(name.clone()),
+                        Meaning::Sequence | Meaning::Side | Meaning::Channels => Self::Nowhere,
+                    },
                     Dim::Unknown => Self::Named(BATCH.to_owned()),
-                };
+                });
             }
         });
-        exact.or(similar).map_or(first, Self::Named)
+        exact.or(similar).map(Self::Named).or(first).unwrap_or(Self::Nowhere)
     }
 
     /// Name of an open dimension; unnamed ones in front belong to the batch.
@@ -222,6 +226,25 @@ const fn default_by_place(rank: usize, axis: usize) -> u64 {
 }
 
 /// Numbers for all open dimensions of a graph.
+/// What sequences so long go beyond.
+fn beyond(graph: &Graph, tokens: u64) -> impl Iterator<Item = Diagnostic> {
+    let positions = graph.positions.filter(|&most| tokens > most).map(|most| {
+        let message = format!(
+            "{tokens} tokens are more than the {most} positions of the model: PyTorch refuses them where positions \
+             are learned, and the model never saw them where they are computed"
+        );
+        Diagnostic::new(Severity::Warning, "beyond-positions", message)
+    });
+    let window = graph.window.filter(|&window| tokens > window).map(|window| {
+        let message = format!(
+            "{tokens} tokens are more than the attention's window of {window}: transformers makes a mask for it, which \
+             is not estimated, so more may be needed"
+        );
+        Diagnostic::new(Severity::Warning, "beyond-window", message)
+    });
+    positions.into_iter().chain(window)
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Binding {
     /// Every name and its number.
@@ -287,6 +310,7 @@ impl Binding {
                 assumed.push(dim.name.clone());
             }
         }
+        sink.extend(dims.get(SEQUENCE).into_iter().flat_map(|&tokens| beyond(graph, tokens)));
         let rebatch = match (&batch, chosen.get(BATCH)) {
             (Batch::Fixed(old), Some(new)) if old != new => Some((*old, *new)),
             _ => None,

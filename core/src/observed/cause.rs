@@ -141,14 +141,18 @@ pub(super) fn of(message: &Message, others: Option<Printed>) -> Option<Cause> {
         });
     }
     let missing = tried.bytes - free.bytes;
+    let others = others.map_or(Bytes::ZERO, Printed::least);
+    let others_hold_it = others >= missing && others >= Cause::OTHERS_MIN;
+    // Before 2.1 a message does not list processes, and what is not this one's may be its libraries'.
+    let lists_processes = message.process.is_some() || !message.other_processes.is_empty();
     if let Some(unused) = message.unallocated.filter(|unused| unused.bytes >= missing) {
         let reserved = message.reserved.unwrap_or_default().bytes;
         let has_many_holes = unused.bytes.times(Cause::HOLES) >= reserved;
-        return Some(if has_many_holes { Cause::Fragmentation } else { Cause::NearlyFull });
+        return Some(match has_many_holes {
+            true => Cause::Fragmentation,
+            false if others_hold_it && lists_processes => Cause::OtherProcesses,
+            false => Cause::NearlyFull,
+        });
     }
-    let others = others.map_or(Bytes::ZERO, Printed::least);
-    if others >= missing && others >= Cause::OTHERS_MIN {
-        return Some(Cause::OtherProcesses);
-    }
-    Some(Cause::Shortage)
+    Some(if others_hold_it { Cause::OtherProcesses } else { Cause::Shortage })
 }

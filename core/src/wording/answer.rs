@@ -2,9 +2,12 @@
 
 use super::place::place;
 use super::{Part, Sentence};
+use crate::bytes;
+use crate::config::Method;
 use crate::device::Verdict;
 use crate::diagnostic::{ASSUMED_DIMENSION, Severity};
 use crate::estimate::LargestBatch;
+use crate::infer::SEQUENCE;
 use crate::report::{Certainty, DeviceVerdict, Report};
 use crate::trace::Category;
 use crate::unused::UNUSED;
@@ -30,7 +33,17 @@ const ENDINGS: [&str; 16] = [
 ];
 
 /// Codes of warnings that the headline repeats.
-const REPEATED: [&str; 4] = [UNUSED, "unread-key", "assumed-attention", "assumed-tied-weights"];
+const REPEATED: [&str; 9] = [
+    UNUSED,
+    "unread-key",
+    "assumed-attention",
+    "assumed-tied-weights",
+    "beyond-positions",
+    "beyond-window",
+    "data-size",
+    "declared-output",
+    "mixed-types",
+];
 
 /// The answer on the configured device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,19 +135,27 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
         .with("chance", device.chance.unwrap_or_default())
 }
 
-/// `resnet50 at batch 32`.
+/// `resnet50 at batch 32`, `QLoRA of llama-3.1-8b at batch 1 × 4,096 tokens`.
 fn run(report: &Report) -> Sentence {
-    let model = &report.model;
+    let (model, dims) = (&report.model, &report.config.dims);
     let name = match plain(&model.name) {
         "" => Sentence::of("the model"),
         name => Sentence::name(name),
     };
-    match model.batch.as_ref().and_then(|dim| report.config.dims.get(dim)) {
-        None => name,
-        Some(&batch) => {
-            Sentence::of("{model} at batch {batch}").with("model", name).with("batch", batch)
+    let name = match Method::of(&report.config) {
+        Method::Full => name,
+        method => {
+            Sentence::of("{method} of {model}").with("method", method.name()).with("model", name)
         }
-    }
+    };
+    let Some(&batch) = model.batch.as_ref().and_then(|dim| dims.get(dim)) else { return name };
+    let run = match dims.get(SEQUENCE) {
+        None => Sentence::of("{model} at batch {batch}"),
+        Some(&tokens) => {
+            Sentence::of("{model} at batch {batch} × {tokens} tokens").with("tokens", tokens)
+        }
+    };
+    run.with("model", name).with("batch", batch)
 }
 
 /// The name of a file without its folder and its ending.
@@ -181,6 +202,12 @@ pub fn chance(percent: u64) -> String {
     }
 }
 
+/// A batch that a search found: `1,172`; `≥ 4,194,303` where it ended at its own limit.
+pub fn batch(size: u64) -> String {
+    let size_text = bytes::grouped(size);
+    if size < LargestBatch::LIMIT { size_text } else { ["≥ ", &size_text].concat() }
+}
+
 /// How far the batch can go on a device.
 pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
     let LargestBatch { likely, without_flush, .. } = largest;
@@ -204,10 +231,10 @@ pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
     };
     Sentence::of(english)
         .with("gpu", with_article(device))
-        .with("likely", likely.unwrap_or_default())
+        .with("likely", likely.map_or_else(String::new, batch))
         .with("chance", largest.chance)
-        .with("batch", largest.without_flush.unwrap_or_default())
-        .with("flushing", largest.with_flush.unwrap_or_default())
+        .with("batch", largest.without_flush.map_or_else(String::new, batch))
+        .with("flushing", largest.with_flush.map_or_else(String::new, batch))
 }
 
 /// What the peak mostly consists of. Nothing where not all of it is known, or what it was for.

@@ -26,7 +26,7 @@ const COPIES_MAX: i64 = 8;
 const USUAL: [u64; 2] = [512, 8];
 
 /// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
-const BUILT_INS: [&str; 20] = [
+const BUILT_INS: [&str; 21] = [
     "range",
     "len",
     "each",
@@ -39,6 +39,7 @@ const BUILT_INS: [&str; 20] = [
     "fault",
     "note",
     "tokens",
+    "window",
     "numbers",
     "labels",
     "Parameter",
@@ -64,7 +65,12 @@ impl<'t> Run<'t> {
             ("op", [Value::Text(op, _), inputs @ ..]) => self.operator(op, inputs, named),
             ("Parameter", sizes) => self.state(Member::Parameter, sizes, &named),
             ("Buffer", sizes) => self.state(Member::Buffer, sizes, &named),
-            ("tokens", [Value::Int(longest)]) => Ok(self.tokens(*longest)),
+            ("tokens", []) => Ok(self.tokens(None)),
+            ("tokens", [Value::Int(longest)]) => Ok(self.tokens(Some(*longest))),
+            ("window", [Value::Int(window)]) => {
+                self.builder.graph.window = u64::try_from(*window).ok();
+                Ok(Value::None)
+            }
             ("numbers", sizes) => self.numbers(DType::Float32, sizes),
             ("labels", sizes) => self.numbers(DType::Int64, sizes),
             ("family", [Value::Text(..)]) => Ok(Value::None),
@@ -200,12 +206,14 @@ impl<'t> Run<'t> {
 
     // Inputs and state.
 
-    /// An input of tokens; `longest` is the longest that the model takes.
-    fn tokens(&mut self, longest: i64) -> Value<'t> {
+    /// An input of tokens; `longest` is the longest that the model takes, if there is one.
+    fn tokens(&mut self, longest: Option<i64>) -> Value<'t> {
         let [tokens, batch] = USUAL;
-        let longest = u64::try_from(longest).unwrap_or(0);
+        let longest = longest.map(|longest| u64::try_from(longest).unwrap_or(0));
+        self.builder.graph.positions = longest;
         self.dims.insert("batch".to_owned(), batch);
-        self.dims.entry("seq".to_owned()).or_insert_with(|| longest.min(tokens));
+        let usual = longest.map_or(tokens, |longest| longest.min(tokens));
+        self.dims.entry("seq".to_owned()).or_insert(usual);
         let dims = vec![Dim::Named("batch".to_owned()), Dim::Named("seq".to_owned())];
         Value::Tensor(self.builder.input(self.input, DType::Int64, dims))
     }
