@@ -21,7 +21,7 @@ use crate::model::input::KINDS;
 use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
 use crate::model::section::Section;
-use crate::words::{explained, sentence};
+use crate::words::sentence;
 
 /// What stands before the first argument, or the value, that is asked for.
 const MARKS: [&str; 5] = ["phrase(", "tr(", "fill(", "Sentence::of(", "let english ="];
@@ -192,8 +192,8 @@ fn from_tables() -> BTreeSet<String> {
     }
     asked.extend(Why::ALL.map(|why| why.about().to_owned()));
     for cause in Cause::ALL {
-        asked.insert(explained::sentence(cause.about()));
-        asked.extend(cause.advice().iter().map(|advice| explained::sentence(advice)));
+        asked.insert(sentence(cause.about()));
+        asked.extend(cause.advice().iter().map(|advice| sentence(advice)));
     }
     for lever in LEVERS {
         asked.extend([lever.title.to_owned(), lever.cost.about().to_owned()]);

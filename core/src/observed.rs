@@ -18,6 +18,7 @@ use crate::config::{Config, PyTorch, SETTINGS, Setting};
 use crate::device::{self, Device, Fit, Suspect};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
+use crate::sentence::Sentence;
 use crate::source::Source;
 
 /// What was found in a text.
@@ -211,11 +212,11 @@ impl Observed {
 }
 
 impl Explanation {
-    fn note(&mut self, code: &str, message: impl Into<String>) {
+    fn note(&mut self, code: &str, message: impl Into<Sentence>) {
         self.notes.push(Diagnostic::new(Severity::Info, code, message));
     }
 
-    fn warn(&mut self, code: &str, message: impl Into<String>) {
+    fn warn(&mut self, code: &str, message: impl Into<Sentence>) {
         self.notes.push(Diagnostic::new(Severity::Warning, code, message));
     }
 

@@ -15,6 +15,7 @@ use crate::model::state::Message;
 use crate::words::format::{length, share};
 use crate::words::language::{fill, spoken, tr};
 use crate::words::message as words;
+use crate::words::stated;
 
 /// The message that the user has shown, if any.
 #[component]
@@ -98,14 +99,16 @@ pub(crate) fn MessageView(
     let inside = move |message: Message| {
         let explained = message.explained.clone();
         let is_sought = explained.sought.is_some();
+        let advice = explained.advice.iter().map(|line| tr(line)).collect();
+        let notes = explained.notes.iter().map(stated).collect();
         view! {
             {head(&explained, on_dismiss)}
             {memory(&explained)}
             {is_sought.then_some(where_it_is)}
             <div class="message-columns">
                 {settings(&message, config, on_config)}
-                {listed("message-advice", tr("What helps"), &explained.advice)}
-                {listed("message-notes", tr("Assumptions"), &explained.notes)}
+                {listed("message-advice", tr("What helps"), advice)}
+                {listed("message-notes", tr("Assumptions"), notes)}
             </div>
         }
     };
@@ -297,8 +300,8 @@ fn setting(
 }
 
 /// A list under a heading; nothing where it is empty.
-fn listed(class: &'static str, title: String, lines: &[String]) -> Option<impl IntoView + use<>> {
-    let rows: Vec<_> = lines.iter().map(|line| view! { <li>{tr(line)}</li> }).collect();
+fn listed(class: &'static str, title: String, lines: Vec<String>) -> Option<impl IntoView + use<>> {
+    let rows: Vec<_> = lines.into_iter().map(|line| view! { <li>{line}</li> }).collect();
     (!rows.is_empty()).then(|| {
         view! {
             <div class=class>
