@@ -21,7 +21,7 @@ use crate::model::input::KINDS;
 use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
 use crate::model::section::Section;
-use crate::words::{explained, sentence};
+use crate::words::sentence;
 
 /// What stands before the first argument, or the value, that is asked for.
 const MARKS: [&str; 5] = ["phrase(", "tr(", "fill(", "Sentence::of(", "let english ="];
@@ -191,9 +191,11 @@ fn from_tables() -> BTreeSet<String> {
         asked.insert(sentence(fits.about()));
     }
     asked.extend(Why::ALL.map(|why| why.about().to_owned()));
+    asked.extend(Method::ALL.map(|method| method.name().to_owned()));
+    asked.extend(Method::ALL.map(|method| method.about().to_owned()));
     for cause in Cause::ALL {
-        asked.insert(explained::sentence(cause.about()));
-        asked.extend(cause.advice().iter().map(|advice| explained::sentence(advice)));
+        asked.insert(sentence(cause.about()));
+        asked.extend(cause.advice().iter().map(|advice| sentence(advice)));
     }
     for lever in LEVERS {
         asked.extend([lever.title.to_owned(), lever.cost.about().to_owned()]);

@@ -19,6 +19,6 @@ pub(crate) use answer::headline;
 pub(crate) use answer::{Headline, certainty, chance, doubt, how_far, newest_headline};
 pub(crate) use names::{
     model_name, moment, phase, phase_short, pool, pool_name, segments, sentence, severity,
-    short_name, when,
+    short_name, stated, when,
 };
 pub(crate) use vocabulary::Vocabulary;

@@ -22,7 +22,7 @@ use highwater_core::export::Played;
 use highwater_core::formats::Opened;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
-use highwater_core::{Config, Error, Report};
+use highwater_core::{Config, Error, Report, say};
 use highwater_draw::trend::TrendPoint;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -399,7 +399,8 @@ impl Desk {
                     taken_back = Some(match taken_back {
                         None => fault,
                         Some(Fault { reason, .. }) => {
-                            let reason = [&reason, "; ", &fault.reason].concat();
+                            let reason =
+                                say!("{first}; {then}", first = reason, then = fault.reason);
                             Fault { reason, ..fault }
                         }
                     });
@@ -470,7 +471,7 @@ impl Desk {
                 post(&FromWorker::Estimated { generation, estimate });
             }
             Err(error) => {
-                let fault = Fault { reason: error.to_string(), place: None, setting: None };
+                let fault = Fault { reason: error.sentence(), place: None, setting: None };
                 post(&FromWorker::Failed { generation, fault });
             }
         }

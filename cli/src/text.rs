@@ -7,8 +7,8 @@ use highwater_core::autopsy::Autopsy;
 use highwater_core::device::{Interval, Verdict};
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report};
+use highwater_core::sentence::share;
 use highwater_core::wording::answer::{largest_batch, lead, peak_or_end};
-use highwater_core::wording::sentence::share;
 use highwater_core::wording::{Headline, Sentence, answer, headline};
 use highwater_core::{Bytes, Diagnostic, Severity, bytes, wording};
 

@@ -3,11 +3,8 @@
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, ErrorKind};
 
 /// A number of bytes.
 ///
@@ -188,37 +185,6 @@ impl fmt::Display for Bytes {
             }
         }
         write!(f, "{} B", self.0)
-    }
-}
-
-/// A size as people write it: `23.6GiB`, `512 MiB`, or a plain number of bytes.
-///
-/// ```
-/// use highwater_core::Bytes;
-/// assert_eq!("1.5GiB".parse(), Ok(Bytes::mib(1536)));
-/// assert_eq!("512 MiB".parse(), Ok(Bytes::mib(512)));
-/// assert!("24GB".parse::<Bytes>().is_err());
-/// ```
-impl FromStr for Bytes {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        const UNITS: [(&str, u64); 6] = [
-            ("KiB", 1 << 10),
-            ("MiB", 1 << 20),
-            ("GiB", 1 << 30),
-            ("TiB", 1 << 40),
-            ("B", 1),
-            ("", 1),
-        ];
-        let text = text.trim();
-        let sized = UNITS.iter().find_map(|(name, unit)| {
-            decimal(text.strip_suffix(name)?.trim_end(), *unit).map(|(bytes, _)| bytes)
-        });
-        sized.ok_or_else(|| {
-            let message = format!("`{text}` is no size; write it as 23.6GiB, 512MiB or in bytes");
-            Error::new(ErrorKind::BadConfig, message)
-        })
     }
 }
 

@@ -10,6 +10,7 @@ pub mod pattern;
 mod pytorch;
 mod setting;
 mod settings;
+mod size;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sentence::Sentence;
+
 /// Code of a size that neither the file nor the user gives; its node is the dimension's name.
 pub const ASSUMED_DIMENSION: &str = "assumed-dimension";
 
@@ -41,7 +43,7 @@ pub struct Diagnostic {
     /// Stable kebab-case name that scripts may rely on, such as `assumed-dimension`.
     pub code: String,
     /// A sentence: what, where, and what to do.
-    pub message: String,
+    pub message: Sentence,
     /// Name of the graph node or the dimension it is about, where there is one.
     pub node: Option<String>,
 }
@@ -67,7 +69,7 @@ impl Diagnostic {
     }
 
     /// A diagnostic about the whole model.
-    pub fn new(severity: Severity, code: &str, message: impl Into<String>) -> Self {
+    pub fn new(severity: Severity, code: &str, message: impl Into<Sentence>) -> Self {
         Self { severity, code: code.to_owned(), message: message.into(), node: None }
     }
 

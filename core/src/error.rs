@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::sentence::Sentence;
+
 /// What kind of input was refused; stable, for scripts and for the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -48,14 +50,14 @@ impl fmt::Display for Place {
 #[expect(clippy::error_impl_error, reason = "the one error of the crate, as in `std::io::Error`")]
 pub struct Error {
     kind: ErrorKind,
-    message: String,
+    message: Sentence,
     place: Option<Place>,
     setting: Option<&'static str>,
 }
 
 impl Error {
     /// An error of this kind; `message` is a sentence without its full stop.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<Sentence>) -> Self {
         Self { kind, message: message.into(), place: None, setting: None }
     }
 
@@ -71,6 +73,26 @@ impl Error {
     pub const fn about(mut self, setting: &'static str) -> Self {
         self.setting = Some(setting);
         self
+    }
+
+    /// What and what to do, without the place.
+    pub const fn message(&self) -> &Sentence {
+        &self.message
+    }
+
+    /// All of it, as a sentence without its full stop.
+    pub fn sentence(&self) -> Sentence {
+        match self.place {
+            None => self.message.clone(),
+            Some(Place { line, column }) => {
+                say!(
+                    "line {line}, column {column}: {message}",
+                    line,
+                    column,
+                    message = &self.message
+                )
+            }
+        }
     }
 
     /// The setting that it is about, where one alone can be blamed.
@@ -98,7 +120,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
             Some(place) => write!(f, "{place}: {}", self.message),
-            None => f.write_str(&self.message),
+            None => self.message.fmt(f),
         }
     }
 }

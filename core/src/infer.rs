@@ -234,12 +234,15 @@ impl<'a> Run<'a> {
             if dims.len() == ty.rank() && !dims.iter().zip(&ty.dims).any(differs) {
                 continue;
             }
+            let rank = dims.len();
             let dims: Vec<_> = dims.iter().map(ToString::to_string).collect();
             let (name, dims) = (self.graph.value_name(*id), dims.join(", "));
             let message = format!(
                 "the file declares the output `{name}` as [{dims}], its operators make {ty}"
             );
-            sink.push(Diagnostic::new(Severity::Warning, "declared-output", message).at(name));
+            // Exporters leave a rank behind that a branch has changed; sizes they state rightly.
+            let code = if rank == ty.rank() { "declared-output" } else { "declared-rank" };
+            sink.push(Diagnostic::new(Severity::Warning, code, message).at(name));
         }
     }
 

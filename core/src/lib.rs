@@ -37,9 +37,13 @@
     clippy::string_slice
 )]
 
+pub mod bytes;
+
+#[macro_use]
+pub mod sentence;
+
 pub mod error;
 
-pub mod bytes;
 mod decimal;
 pub mod tensor;
 

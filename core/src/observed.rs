@@ -19,6 +19,7 @@ use crate::config::{Config, PyTorch, SETTINGS, Setting};
 use crate::device::{self, Device, Fit, Suspect};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
+use crate::sentence::Sentence;
 use crate::source::Source;
 
 /// SIZE: the largest context that was seen where CUDA loads all kernels at once, as PyTorch let it before 1.13
@@ -216,11 +217,11 @@ impl Observed {
 }
 
 impl Explanation {
-    fn note(&mut self, code: &str, message: impl Into<String>) {
+    fn note(&mut self, code: &str, message: impl Into<Sentence>) {
         self.notes.push(Diagnostic::new(Severity::Info, code, message));
     }
 
-    fn warn(&mut self, code: &str, message: impl Into<String>) {
+    fn warn(&mut self, code: &str, message: impl Into<Sentence>) {
         self.notes.push(Diagnostic::new(Severity::Warning, code, message));
     }
 

@@ -44,6 +44,7 @@ use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Literal, Member, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
+use crate::sentence::Sentence;
 use crate::tensor::{DType, TensorType};
 
 pub(crate) use placement::LEAVES;
@@ -410,7 +411,7 @@ impl<'a> View<'a> {
     }
 
     /// Says that something was put back.
-    fn say(&self, severity: Severity, code: &'static str, message: impl Into<String>) {
+    fn say(&self, severity: Severity, code: &'static str, message: impl Into<Sentence>) {
         self.sink.push(Diagnostic::new(severity, code, message));
     }
 

@@ -10,13 +10,11 @@
 //! | [`autopsy`] | what sets the peak |
 //! | [`levers`] | the smallest change that fits |
 //! | [`place`] | places in a training iteration |
-//! | [`sentence`] | how templates are filled |
 
 pub mod answer;
 pub mod autopsy;
 pub mod levers;
 pub mod place;
-pub mod sentence;
 
+pub use crate::sentence::{Part, Sentence};
 pub use answer::{Headline, headline};
-pub use sentence::{Part, Sentence};

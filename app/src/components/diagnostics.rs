@@ -102,7 +102,7 @@ fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
                 {words::severity(diagnostic.severity)}
             </span>
             <p class="rests-on-message" title=diagnostic.code.clone()>
-                {prose(&words::sentence(&diagnostic.message))}
+                {prose(&words::stated(&diagnostic.message))}
                 {node} " " {settled_by}
             </p>
         </li>

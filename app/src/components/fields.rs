@@ -279,7 +279,7 @@ fn read(setting: &Setting, form: Form, typed: &str) -> Result<(), String> {
                 let stays = setting.typed(&config);
                 fill("Enter a whole number of at least 1. {n} is unchanged.", &[("n", &stays)])
             }
-            _ => words::sentence(&error.to_string()),
+            _ => words::stated(&error.sentence()),
         })?;
     }
     form.on_config.run(config);
@@ -290,7 +290,7 @@ fn read(setting: &Setting, form: Form, typed: &str) -> Result<(), String> {
 fn blamed(setting: &Setting, form: Form) -> Option<String> {
     let fault = form.problem.get().filter(|problem| !problem.taken_back)?.fault;
     let is_this = fault.setting.as_deref() == Some(setting.name);
-    is_this.then(|| words::sentence(&fault.reason))
+    is_this.then(|| words::stated(&fault.reason))
 }
 
 /// What a setting means with this value.

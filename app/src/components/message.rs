@@ -15,6 +15,7 @@ use crate::model::state::Message;
 use crate::words::format::{length, share};
 use crate::words::language::{fill, spoken, tr};
 use crate::words::message as words;
+use crate::words::stated;
 
 /// The message that the user has shown, if any.
 #[component]
@@ -104,14 +105,16 @@ pub(crate) fn MessageView(
     let inside = move |message: Message| {
         let explained = message.explained.clone();
         let is_sought = explained.sought.is_some();
+        let advice = explained.advice.iter().map(|line| tr(line)).collect();
+        let notes = explained.notes.iter().map(stated).collect();
         view! {
             {head(&explained, on_dismiss)}
             {memory(&explained)}
             {is_sought.then_some(where_it_is)}
             <div class="message-columns">
                 {settings(&message, config, on_config)}
-                {advice(&explained.advice, does_not_fit, on_search)}
-                {listed("message-notes", tr("Assumptions"), &explained.notes)}
+                {helping(advice, does_not_fit, on_search)}
+                {listed("message-notes", tr("Assumptions"), notes)}
             </div>
         }
     };
@@ -303,12 +306,12 @@ fn setting(
 }
 
 /// What helps: first what a search in the open model finds, then what is true of any.
-fn advice(
-    lines: &[String],
+fn helping(
+    lines: Vec<String>,
     does_not_fit: Signal<bool>,
     on_search: Callback<()>,
 ) -> Option<impl IntoView + use<>> {
-    let rows: Vec<_> = lines.iter().map(|line| view! { <li>{tr(line)}</li> }).collect();
+    let rows: Vec<_> = lines.into_iter().map(|line| view! { <li>{line}</li> }).collect();
     (!rows.is_empty()).then(|| {
         view! {
             <div class="message-advice">
@@ -327,8 +330,8 @@ fn advice(
 }
 
 /// A list under a heading; nothing where it is empty.
-fn listed(class: &'static str, title: String, lines: &[String]) -> Option<impl IntoView + use<>> {
-    let rows: Vec<_> = lines.iter().map(|line| view! { <li>{tr(line)}</li> }).collect();
+fn listed(class: &'static str, title: String, lines: Vec<String>) -> Option<impl IntoView + use<>> {
+    let rows: Vec<_> = lines.into_iter().map(|line| view! { <li>{line}</li> }).collect();
     (!rows.is_empty()).then(|| {
         view! {
             <div class=class>

@@ -33,7 +33,7 @@ pub(crate) fn Settings(
     on_config: Callback<Config>,
 ) -> impl IntoView {
     let explain = move |problem: ConfigProblem| {
-        let why = words::sentence(&problem.fault.reason);
+        let why = words::stated(&problem.fault.reason);
         let english = if problem.taken_back {
             "{why} The setting was reset for this model."
         } else {

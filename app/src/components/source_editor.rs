@@ -175,7 +175,7 @@ fn problem_view(problem: &SourceProblem, area: NodeRef<html::Textarea>) -> impl 
         }
     });
     view! {
-        <p class="problem">{words::sentence(&problem.reason)} " " {go}</p>
+        <p class="problem">{words::stated(&problem.reason)} " " {go}</p>
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Explained {
     /// What helps, the best first.
     pub(crate) advice: Vec<String>,
     /// Assumptions, and facts that the text lacks.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Sentence>,
     /// What the allocation is found by in a simulated step.
     pub(crate) sought: Option<Sought>,
 }

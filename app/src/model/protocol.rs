@@ -11,7 +11,8 @@ use highwater_core::levers::{Plan, Pulled};
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::trace::Phase;
-use highwater_core::{Bytes, Config, Error, Report};
+use highwater_core::wording::Sentence;
+use highwater_core::{Bytes, Config, Error, Report, say};
 use highwater_draw::trend::TrendPoint;
 use js_sys::{Array, ArrayBuffer, Uint8Array};
 use serde::de::DeserializeOwned;
@@ -26,7 +27,7 @@ use crate::model::times::Times;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {
     /// Why, as a sentence without its full stop.
-    pub(crate) reason: String,
+    pub(crate) reason: Sentence,
     /// Line and column, counted from 1.
     pub(crate) place: Option<(usize, usize)>,
     /// The setting that is to blame, where it is one.
@@ -38,14 +39,14 @@ impl Fault {
     pub(crate) fn of(error: &Error) -> Self {
         let place = error.place().map(|place| (place.line, place.column));
         let setting = error.setting().map(str::to_owned);
-        Self { reason: error.to_string(), place, setting }
+        Self { reason: error.sentence(), place, setting }
     }
 }
 
 impl From<SplitLoaderError> for Fault {
     fn from(_error: SplitLoaderError) -> Self {
-        let reason = "what reads files did not arrive; is the page still reachable";
-        Self { reason: reason.to_owned(), place: None, setting: None }
+        let reason = say!("what reads files did not arrive; is the page still reachable");
+        Self { reason, place: None, setting: None }
     }
 }
 
@@ -159,7 +160,7 @@ pub(crate) enum FromWorker {
         /// Number of the request.
         generation: u64,
         /// Why, as a sentence without its full stop.
-        reason: String,
+        reason: Sentence,
         /// Line and column, counted from 1, where the input is text and the fault has a place.
         place: Option<(usize, usize)>,
         /// The text of the input, if it has one.

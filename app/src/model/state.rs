@@ -6,6 +6,7 @@ use highwater_core::estimate::LargestBatch;
 use highwater_core::formats::catalogue::MARK;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
+use highwater_core::wording::Sentence;
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
@@ -320,7 +321,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceProblem {
     /// Why, as a sentence without its full stop.
-    pub(crate) reason: String,
+    pub(crate) reason: Sentence,
     /// Line and column, counted from 1.
     pub(crate) place: Option<(usize, usize)>,
 }

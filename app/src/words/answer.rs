@@ -9,7 +9,7 @@ use leptos::prelude::Get as _;
 
 use super::format;
 use super::language::{fill, spoken, tr};
-use super::names::{sentence, spaced};
+use super::names::{spaced, stated};
 use crate::model::derived::{Count, Derived};
 use crate::model::examples::EXAMPLES;
 
@@ -69,12 +69,12 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
         Some(None) => {
             let mut warnings = report.diagnostics.iter();
             let warning = warnings.find(|warning| warning.severity == Severity::Warning)?;
-            return Some((tr("Uncertain."), sentence(&warning.message)));
+            return Some((tr("Uncertain."), stated(&warning.message)));
         }
         None if report.uncertain => {
             let mut causes = report.diagnostics.iter();
             let cause = causes.find(|cause| cause.is_uncertain())?;
-            return Some((tr("Uncertain."), sentence(&cause.message)));
+            return Some((tr("Uncertain."), stated(&cause.message)));
         }
         None if report.lower_bound => {
             tr("Parts of this model could not be estimated, so a real run needs this much or more.")

@@ -7,7 +7,7 @@ use highwater_core::wording::answer::with_article;
 use highwater_core::wording::{Part, Sentence};
 use highwater_core::{Bytes, Config};
 
-use super::names;
+use super::names::sentence;
 use crate::model::explained::{Explained, Held, Sought};
 
 impl Explained {
@@ -39,7 +39,7 @@ impl Explained {
                 .map_or_else(String::new, |known| known.name.to_owned()),
             known: explanation.known.apply(Config::default()),
             advice: advice(explanation.cause),
-            notes: explanation.notes.iter().map(|note| sentence(&note.message)).collect(),
+            notes: explanation.notes.iter().map(|note| note.message.clone()).collect(),
             sought: message.and_then(Sought::of),
         })
     }
@@ -173,11 +173,6 @@ fn parts(
 fn advice(cause: Option<Cause>) -> Vec<String> {
     let advice = cause.map_or(&[][..], Cause::advice);
     advice.iter().map(|what| sentence(what)).collect()
-}
-
-/// A sentence, unless it begins with what is written so.
-pub(crate) fn sentence(text: &str) -> String {
-    if text.starts_with("nvidia-smi") { format!("{text}.") } else { names::sentence(text) }
 }
 
 #[cfg(test)]

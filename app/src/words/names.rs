@@ -6,7 +6,7 @@ use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::Timeline;
 use highwater_core::trace::Phase;
-use highwater_core::wording;
+use highwater_core::wording::{self, Sentence};
 use highwater_draw::segments::{Pool, Totals};
 
 use super::format;
@@ -103,16 +103,28 @@ pub(crate) fn severity(severity: Severity) -> String {
     })
 }
 
-/// A sentence with its capital and its full stop.
+/// What a sentence ends with that needs no full stop.
+const ENDS: [char; 6] = ['.', '?', '!', '…', '。', '？'];
+
+/// A sentence with its capital, unless it begins with the name of a program, and its full stop.
 pub(crate) fn sentence(text: &str) -> String {
-    let mut letters = text.trim().chars();
-    let mut sentence: String =
-        letters.next().map(|first| first.to_ascii_uppercase().to_string()).unwrap_or_default();
-    sentence.push_str(letters.as_str());
-    if !sentence.ends_with(['.', '?', '!', '…', '。', '？']) {
+    let mut sentence = text.trim().to_owned();
+    if !sentence.starts_with("nvidia-smi")
+        && let Some(first) = sentence.get_mut(..1)
+    {
+        first.make_ascii_uppercase();
+    }
+    if !sentence.ends_with(ENDS) {
         sentence.push('.');
     }
     sentence
+}
+
+/// A reason of the core as a sentence of the page, with its full stop.
+pub(crate) fn stated(reason: &Sentence) -> String {
+    let text = spoken(reason);
+    let is_whole = text.ends_with(ENDS);
+    sentence(&if is_whole { text } else { fill("{what}.", &[("what", &text)]) })
 }
 
 /// Joins sentences with spaces, without the empty ones.

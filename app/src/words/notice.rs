@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
-use highwater_core::Bytes;
+use highwater_core::wording::Sentence;
+use highwater_core::{Bytes, say};
 
-use super::language::{fill, tr};
-use super::names::{sentence, spaced};
+use super::language::{fill, spoken, tr};
+use super::names::{spaced, stated};
 use crate::model::state::Notice;
 
 /// Name of a model that is begun in the editor.
@@ -45,10 +46,10 @@ pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
 }
 
 /// Nothing could be made of a file.
-pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
-    let detail = match reason.strip_prefix(name) {
-        Some(rest) if rest.starts_with(' ') => sentence(&format!("The file{rest}")),
-        _ => sentence(reason),
+pub(crate) fn refused(name: &str, reason: &Sentence, kept: Option<&str>) -> Notice {
+    let detail = match spoken(reason).strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')) {
+        Some(rest) => stated(&say!("the file {rest}", rest)),
+        None => stated(reason),
     };
     let kept = kept.map(|kept| fill("{file} is still here.", &[("file", &kept)]));
     Notice {
@@ -109,10 +110,15 @@ pub(crate) fn not_a_file() -> Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::sentence;
 
     #[test]
     fn reasons_become_sentences() {
-        let notice = refused("a.zip", "a.zip is a zip archive; unpack it", Some("b.onnx"));
+        let notice = refused(
+            "a.zip",
+            &say!("{name} is a zip archive; unpack it", name = "a.zip"),
+            Some("b.onnx"),
+        );
         assert_eq!(notice.title, "Could not open a.zip");
         assert_eq!(notice.detail, "The file is a zip archive; unpack it. b.onnx is still here.");
         assert_eq!(sentence("the file is empty"), "The file is empty.");

@@ -152,7 +152,7 @@ struct JsonPlace<'a> {
 struct JsonNote<'a> {
     severity: &'static str,
     code: &'a str,
-    message: &'a str,
+    message: String,
 }
 
 pub(super) fn render(answer: &Answer) -> serde_json::Result<String> {
@@ -321,5 +321,5 @@ fn place(place: &estimate::Candidate) -> JsonPlace<'_> {
 }
 
 fn note(note: &Diagnostic) -> JsonNote<'_> {
-    JsonNote { severity: note.severity.name(), code: &note.code, message: &note.message }
+    JsonNote { severity: note.severity.name(), code: &note.code, message: note.message.to_string() }
 }

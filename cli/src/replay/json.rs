@@ -33,7 +33,7 @@ pub(super) fn render(answer: &Answer<'_>) -> String {
             json!({
                 "severity": diagnostic.severity.name(),
                 "code": diagnostic.code,
-                "message": diagnostic.message,
+                "message": diagnostic.message.to_string(),
             })
         })
         .collect();

@@ -144,6 +144,6 @@ fn diagnostic(diagnostic: &Diagnostic) -> Value {
     json!({
         "severity": diagnostic.severity.name(),
         "code": diagnostic.code,
-        "message": diagnostic.message,
+        "message": diagnostic.message.to_string(),
     })
 }

@@ -187,7 +187,7 @@ mod tests {
             ("2023-10", "2.1"),
             ("2024-06", "2.3"),
             ("2019", "1.12"),
-            ("2030", "2.15"),
+            ("2027", "2.15"),
         ] {
             assert_eq!(
                 text.parse::<PyTorch>().map(|it| it.to_string()),
@@ -195,7 +195,7 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", "two", "2", "20.1", "2023-13", "2.x"] {
+        for text in ["", "two", "2", "20.1", "2023-13", "2.x", "2030", "2099-01"] {
             assert!(text.parse::<PyTorch>().is_err(), "{text}");
         }
     }

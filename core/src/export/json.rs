@@ -146,7 +146,7 @@ struct JsonInterval {
 struct JsonDiagnostic<'a> {
     severity: &'a str,
     code: &'a str,
-    message: &'a str,
+    message: String,
     node: Option<&'a str>,
 }
 
@@ -348,6 +348,11 @@ impl<'a> JsonDevice<'a> {
 impl<'a> JsonDiagnostic<'a> {
     fn of(diagnostic: &'a Diagnostic) -> Self {
         let Diagnostic { severity, code, message, node } = diagnostic;
-        Self { severity: severity.name(), code, message, node: node.as_deref() }
+        Self {
+            severity: severity.name(),
+            code,
+            message: message.to_string(),
+            node: node.as_deref(),
+        }
     }
 }

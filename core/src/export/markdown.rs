@@ -32,7 +32,8 @@ pub fn markdown(answer: &Answer) -> String {
         }
     }
     for diagnostic in &report.diagnostics {
-        let (severity, message) = (diagnostic.severity.name(), line(&diagnostic.message));
+        let (severity, message) =
+            (diagnostic.severity.name(), line(&diagnostic.message.to_string()));
         writeln!(text, "- {severity} `{}`: {message}", diagnostic.code).ok();
     }
     text + "\nEstimated by Highwater; nothing was run.\n"

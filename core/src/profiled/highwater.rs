@@ -26,6 +26,7 @@ use crate::config::PyTorch;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::recorder::Storage;
 use crate::eager::{Hardware, Runtime, Tensor};
+use crate::sentence::Sentence;
 use crate::step::Parameter;
 use crate::step::optimizer::State;
 use crate::tensor::{DType, TensorType};
@@ -138,7 +139,7 @@ impl<'h> Run<'h> {
         }
     }
 
-    fn note(&mut self, severity: Severity, code: &str, message: impl Into<String>) {
+    fn note(&mut self, severity: Severity, code: &str, message: impl Into<Sentence>) {
         self.diagnostics.push(Diagnostic::new(severity, code, message));
     }
 

@@ -326,7 +326,7 @@ mod tests {
         let typed = Typed { types: vec![ty(input), ty(output)], ..Typed::default() };
         let sink = Diagnostics::default();
         match (Loss::choose(choice, &graph, &typed, &sink), expected.strip_prefix("error: ")) {
-            (Ok(_), None) => assert_eq!(sink.into_sorted()[0].message, expected),
+            (Ok(_), None) => assert_eq!(sink.into_sorted()[0].message.to_string(), expected),
             (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{error}"),
             (found, _) => panic!("{op} {input} {output}: {found:?}"),
         }

@@ -88,7 +88,7 @@ fn repeated(report: &Report) -> impl Iterator<Item = Sentence> {
         .diagnostics
         .iter()
         .filter(move |found| found.severity >= Severity::Warning && weighs(&found.code));
-    warnings.map(|found| Sentence::of("Warning: {what}.").with("what", &found.message))
+    warnings.map(|found| Sentence::of("Warning: {what}.").with("what", found.message.clone()))
 }
 
 /// Whether a run fits on a device, and what it needs of what it may use there.

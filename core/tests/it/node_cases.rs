@@ -83,7 +83,7 @@ fn answer(case: &Case, model: &[u8]) -> (Answer, String) {
                 _ => None,
             };
             let found = report.diagnostics.iter();
-            let found = found.filter_map(|it| Some((kind(&it.code)?, it.message.clone())));
+            let found = found.filter_map(|it| Some((kind(&it.code)?, it.message.to_string())));
             found.max_by_key(|(answer, _)| *answer).unwrap_or((Answer::Known, String::new()))
         }
     }

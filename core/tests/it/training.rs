@@ -152,7 +152,10 @@ fn adapters_of_language_models_are_trained() {
         let config = Config { lora, loss: model.defaults().loss, ..Config::default() };
         let report = model.estimate(&config).unwrap();
         let about = report.diagnostics.iter().find(|diagnostic| diagnostic.code == "lora").unwrap();
-        assert!(about.message.starts_with(&format!("{layers} linear layers")), "{name}: {about}");
+        assert!(
+            about.message.to_string().starts_with(&format!("{layers} linear layers")),
+            "{name}: {about}"
+        );
         assert_trains(name, target, &model.trace(&config).unwrap());
     }
 }

@@ -18,6 +18,7 @@ use crate::graph::{
     Attribute, Body, DeclaredType, Dim, Elements, Graph, Literal, Node, Value, ValueId,
     topological_order,
 };
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 
 use super::inline::{self, FlatBody, FlatNode, Name};
@@ -453,6 +454,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+fn invalid(message: impl Into<Sentence>) -> Error {
     Error::new(ErrorKind::InvalidGraph, message)
 }

@@ -4,6 +4,7 @@
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::formats::spec::Value;
+use crate::sentence::Sentence;
 
 /// COUNT: modules inside each other, at most.
 const DEPTH_MAX: usize = 40;
@@ -236,7 +237,7 @@ impl<'t> Parser<'t> {
         Place { line, column: self.at.saturating_sub(start).saturating_add(1) }
     }
 
-    fn fault(&self, message: impl Into<String>) -> Error {
+    fn fault(&self, message: impl Into<Sentence>) -> Error {
         Error::new(ErrorKind::BadSpec, message).at(self.place())
     }
 

@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind};
 use crate::graph::{
     DeclaredType, Dim, Elements, Graph, Level, Literal, Member, Node, Origin, Value, ValueId,
 };
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 
 /// The version of ONNX's operators by which the nodes are meant.
@@ -420,7 +421,7 @@ impl<'j> Lower<'j> {
         Ok(self.graph)
     }
 
-    fn say(&mut self, severity: Severity, code: &str, message: impl Into<String>) {
+    fn say(&mut self, severity: Severity, code: &str, message: impl Into<Sentence>) {
         self.graph.diagnostics.push(Diagnostic::new(severity, code, message));
     }
 }

@@ -12,6 +12,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind, Place};
 use crate::formats::builder::{Builder, joined};
 use crate::graph::{Attribute, Dim, Graph, Member, ValueId};
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 
 pub(super) mod blocks;
@@ -553,7 +554,7 @@ impl<'a> Lowering<'a> {
         joined(&self.path.join("."), leaf)
     }
 
-    pub(super) fn fault(&self, message: impl Into<String>) -> Error {
+    pub(super) fn fault(&self, message: impl Into<Sentence>) -> Error {
         tree::fault(self.place, message)
     }
 

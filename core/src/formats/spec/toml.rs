@@ -6,6 +6,7 @@
 
 use super::tree::{Content, DEPTH_MAX, Key, Tree, fault, shortened};
 use crate::error::{Error, ErrorKind, Place};
+use crate::sentence::Sentence;
 
 /// Whether a text is TOML: its first line with anything on it sets a key, or begins a table.
 pub(super) fn is_toml(text: &str) -> bool {
@@ -165,7 +166,7 @@ impl Reader<'_> {
         is_next
     }
 
-    fn fault(&self, message: impl Into<String>) -> Error {
+    fn fault(&self, message: impl Into<Sentence>) -> Error {
         fault(self.place, message)
     }
 

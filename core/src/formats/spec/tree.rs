@@ -7,6 +7,7 @@
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 
 use crate::error::{Error, ErrorKind, Place};
+use crate::sentence::Sentence;
 
 /// COUNT: lists and mappings inside each other, at most.
 pub(in crate::formats) const DEPTH_MAX: usize = 48;
@@ -64,7 +65,7 @@ pub(in crate::formats) fn shortened(text: &str) -> String {
 }
 
 /// An error about a place.
-pub(in crate::formats) fn fault(place: Place, message: impl Into<String>) -> Error {
+pub(in crate::formats) fn fault(place: Place, message: impl Into<Sentence>) -> Error {
     let error = Error::new(ErrorKind::BadSpec, message);
     if place == Place::default() { error } else { error.at(place) }
 }

@@ -17,7 +17,7 @@ use crate::bytes::{self, Bytes, Printed};
 ///     .with("place", Sentence::of("in the optimizer step"));
 /// assert_eq!(peak.to_string(), "Peaks at 3.44 GiB in the optimizer step.");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sentence {
     /// In English, with names in braces where parts go.
     template: Cow<'static, str>,
@@ -25,7 +25,7 @@ pub struct Sentence {
 }
 
 /// What stands at a named place of a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
     /// A size, with three digits: `3.44 GiB`.
     Size(Bytes),
@@ -60,6 +60,13 @@ impl Sentence {
     pub fn with(mut self, name: &'static str, part: impl Into<Part>) -> Self {
         self.parts.push((Cow::Borrowed(name), part.into()));
         self
+    }
+
+    /// The same with several parts, each printed as a message prints it; [`say!`](crate::say) calls this.
+    #[doc(hidden)]
+    pub fn filled(template: &'static str, parts: &[(&'static str, &dyn Say)]) -> Self {
+        let part = |&(name, part): &(&'static str, &dyn Say)| (Cow::Borrowed(name), part.part());
+        Self { template: Cow::Borrowed(template), parts: parts.iter().map(part).collect() }
     }
 
     /// Whether it says nothing.
@@ -123,6 +130,93 @@ pub fn share(part: Bytes, whole: Bytes) -> String {
         0 if part > Bytes::ZERO => "<1 %".to_owned(),
         100 if part < whole => ">99 %".to_owned(),
         percent => format!("{percent} %"),
+    }
+}
+
+/// A [`Sentence`] from its template and its parts: `say!("`{layer}` has {n} inputs", layer, n = inputs.len())`.
+///
+/// Numbers are printed plainly and sizes exactly; a sentence among the parts is translated, too.
+///
+/// ```
+/// use highwater_core::say;
+/// let layer = "up";
+/// let message = say!("`{layer}` has {n} inputs", layer, n = 1200);
+/// assert_eq!(message.to_string(), "`up` has 1200 inputs");
+/// ```
+#[macro_export]
+macro_rules! say {
+    ($template:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {
+        $crate::sentence::Sentence::filled(
+            $template,
+            &[$((stringify!($name), &$crate::say!(@ $name $(, $value)?))),*],
+        )
+    };
+    (@ $name:ident) => { $name };
+    (@ $name:ident, $value:expr) => { $value };
+}
+
+/// What may stand in a message, and how.
+pub trait Say {
+    /// The part of a sentence.
+    fn part(&self) -> Part;
+}
+
+/// Printed as they display themselves, in every language.
+macro_rules! said_plainly {
+    ($($kind:ty),*) => {
+        $(impl Say for $kind {
+            fn part(&self) -> Part {
+                Part::Name(self.to_string())
+            }
+        })*
+    };
+}
+
+said_plainly!(
+    str,
+    String,
+    Cow<'_, str>,
+    char,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    i32,
+    i64,
+    i128,
+    Bytes
+);
+
+impl Say for Sentence {
+    fn part(&self) -> Part {
+        Part::Sentence(self.clone())
+    }
+}
+
+impl Say for Part {
+    fn part(&self) -> Part {
+        self.clone()
+    }
+}
+
+impl<T: Say + ?Sized> Say for &T {
+    fn part(&self) -> Part {
+        (**self).part()
+    }
+}
+
+impl From<&'static str> for Sentence {
+    fn from(template: &'static str) -> Self {
+        Self::of(template)
+    }
+}
+
+/// For messages that have no template yet.
+impl From<String> for Sentence {
+    fn from(text: String) -> Self {
+        Self::name(&text)
     }
 }
 
