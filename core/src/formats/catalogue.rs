@@ -13,6 +13,7 @@ use super::{Fidelity, Opened, Recognised};
 use crate::apart;
 use crate::config::{Attention, Checkpoint, Config, Optimizer, Precision};
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 
 /// COUNT: parameters from which a model is large.
 const LARGE: u64 = 3_000_000_000;
@@ -213,11 +214,13 @@ pub(super) fn read(text: &str) -> Option<Result<Opened, Error>> {
 }
 
 /// That there is no such name, and which there are.
-fn unknown(name: &str) -> String {
+fn unknown(name: &str) -> Sentence {
     let nearest = nearest(name);
-    format!(
+    say!(
         "there is no model `{name}` in the catalogue; the nearest names are {nearest}. Or open the model's \
-         `config.json`"
+         `config.json`",
+        name,
+        nearest
     )
 }
 
