@@ -11,6 +11,7 @@ use highwater_core::device::Class;
 use highwater_core::estimate::Match;
 use highwater_core::estimators::{ALL, WHY_NOT};
 use highwater_core::formats::Fidelity;
+use highwater_core::formats::spec::kinds::TABLE;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
 use highwater_core::trace::{Category, Phase};
@@ -24,7 +25,18 @@ use crate::model::section::Section;
 use crate::words::sentence;
 
 /// What stands before the first argument, or the value, that is asked for.
-const MARKS: [&str; 5] = ["phrase(", "tr(", "fill(", "Sentence::of(", "let english ="];
+const MARKS: [&str; 8] = [
+    "phrase(",
+    "tr(",
+    "fill(",
+    "Sentence::of(",
+    "say!(",
+    "let english =",
+    "assumed:",
+    "assumed_of_loop:",
+];
+/// What families of configurations call with a text.
+const CALLS: [&str; 2] = ["fault(", "note("];
 /// Texts of small tables in the components.
 const LISTED: [&str; 9] = [
     "near the limit",
@@ -81,11 +93,11 @@ fn the_readme_counts_lessons_and_forms() {
 fn all() -> BTreeSet<String> {
     let mut asked = from_tables();
     asked.extend(LISTED.map(str::to_owned));
-    for folder in ["/src", "/../core/src/wording"] {
+    for folder in ["/src", "/../core/src"] {
         read(Path::new(&[env!("CARGO_MANIFEST_DIR"), folder].concat()), &mut asked);
     }
     // A name is the same in every language.
-    for same in ["{name}", "{need}", "{share}", ""] {
+    for same in ["{name}", "{need}", "{share}", "{error}", ""] {
         asked.remove(same);
     }
     asked
@@ -99,8 +111,20 @@ fn read(folder: &Path, asked: &mut BTreeSet<String>) {
             read(&path, asked);
             continue;
         }
+        let ends = |end: &str| path.extension().is_some_and(|known| known == end);
+        if ends("family") || path.ends_with("hf_config/keys.txt") {
+            let text = std::fs::read_to_string(&path).expect("families are text");
+            asked.extend(text.lines().flat_map(of_family));
+        }
+        if !ends("rs") {
+            continue;
+        }
         let source = std::fs::read_to_string(&path).expect("sources are text");
-        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        // The words of a choice, for what is none of it.
+        asked.extend(
+            source.lines().filter(|line| line.starts_with("    pub enum ")).flat_map(literals),
+        );
         let is_code = |line: &&str| !line.trim_start().starts_with("//");
         let source = source.lines().filter(is_code).collect::<Vec<_>>().join("\n");
         if path.ends_with("src/asked.rs") {
@@ -115,6 +139,26 @@ fn read(folder: &Path, asked: &mut BTreeSet<String>) {
             }
         }
     }
+}
+
+/// The texts in a line of a family of configurations, or of the table of keys that families leave unread.
+fn of_family(line: &str) -> Vec<String> {
+    if line.starts_with("! ") || line.starts_with("? ") {
+        return line.split_once(": ").map(|(_, text)| text.to_owned()).into_iter().collect();
+    }
+    let second = |call: &str| {
+        let (before, arguments) = line.split_once(call)?;
+        if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') || before.contains('#') {
+            return None;
+        }
+        let first = argument(arguments);
+        let mut text = literals(argument(arguments[first.len()..].strip_prefix(',')?)).pop()?;
+        for place in 1..=text.matches("{}").count() {
+            text = text.replacen("{}", &format!("{{{place}}}"), 1);
+        }
+        Some(text)
+    };
+    CALLS.iter().filter_map(|call| second(call)).collect()
 }
 
 /// The beginning of a code up to the comma, the bracket or the semicolon that ends it.
@@ -186,7 +230,9 @@ fn from_tables() -> BTreeSet<String> {
         asked.extend([fidelity.label().to_owned(), sentence(fidelity.about())]);
     }
     asked.extend(Basis::ALL.map(|basis| basis.name().to_owned()));
-    asked.extend(Reason::FIXED.iter().map(|reason| sentence(&reason.what())));
+    asked.extend(Reason::FIXED.iter().map(|reason| reason.what().to_string()));
+    let arguments = TABLE.iter().flat_map(|kind| kind.arguments);
+    asked.extend(arguments.map(|argument| argument.about.to_owned()));
     for fits in [Match::Fails, Match::Allocated, Match::Near, Match::Size] {
         asked.insert(sentence(fits.about()));
     }

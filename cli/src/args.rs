@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use highwater_core::config::{Kind, Named, SETTINGS, Setting};
-use highwater_core::{Config, Error, ErrorKind, device};
+use highwater_core::{Config, Error, ErrorKind, device, say};
 
 /// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
 ///
@@ -89,7 +89,8 @@ impl Dims {
             if let Some((_, other)) =
                 self.named.iter().find(|(named, n)| named == name && *n != size)
             {
-                let message = format!("two sizes of {name} are given: {other} and {size}");
+                let message =
+                    say!("two sizes of {name} are given: {other} and {size}", name, other, size);
                 return Err(Error::new(ErrorKind::BadConfig, message));
             }
             all.push((name.to_owned(), size));

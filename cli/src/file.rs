@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::path::Path;
 
-use highwater_core::{Error, ErrorKind, Source};
+use highwater_core::{Error, ErrorKind, Source, say};
 
 /// A file, and where it was read last; structure lies in short runs, so that reads are buffered.
 #[derive(Debug)]
@@ -20,12 +20,12 @@ impl FileSource {
         let file = File::open(path).map_err(|error| unreadable(&error))?;
         let metadata = file.metadata().map_err(|error| unreadable(&error))?;
         if metadata.is_dir() {
-            let message = "this is a folder; name the model in it";
+            let message = say!("this is a folder; name the model in it");
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
         if !metadata.is_file() {
             let message =
-                "this is no regular file; save the model to one, as it is not read in order";
+                say!("this is no regular file; save the model to one, as it is not read in order");
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
         Ok(Self { reader: BufReader::new(file), len: metadata.len(), position: 0 })
@@ -50,7 +50,7 @@ impl Source for FileSource {
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
         self.read(offset, buffer).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                Error::new(ErrorKind::Corrupt, format!("the file ends before byte {offset}"))
+                Error::new(ErrorKind::Corrupt, say!("the file ends before byte {offset}", offset))
             }
             _ => unreadable(&error),
         })
@@ -58,5 +58,5 @@ impl Source for FileSource {
 }
 
 fn unreadable(error: &io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("cannot read: {error}"))
+    Error::new(ErrorKind::Io, say!("cannot read: {error}", error))
 }

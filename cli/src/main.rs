@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use highwater_core::estimate::Stages;
 use highwater_core::export::{self, Answer, Played};
-use highwater_core::{Error, ErrorKind, Model, Report, formats};
+use highwater_core::{Error, ErrorKind, Model, Report, formats, say};
 
 use crate::answer::Asked;
 use crate::args::{Arguments, Estimate, Table, Task};
@@ -211,7 +211,7 @@ fn spec(path: &Path) -> Result<String, Error> {
     let spec = model.spec().ok_or_else(|| {
         let format = &model.recognised().format;
         let message =
-            format!("{format} contains operators and no layers, so there is no spec of it");
+            say!("{format} contains operators and no layers, so there is no spec of it", format);
         Error::new(ErrorKind::WrongFormat, message)
     })?;
     Ok(spec.to_owned())

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use highwater_core::formats::catalogue::{self, Entry};
-use highwater_core::{Error, ErrorKind, bytes};
+use highwater_core::{Error, ErrorKind, bytes, say};
 
 use crate::table::{Align, Cell, Table};
 use crate::text::HEAD;
@@ -44,9 +44,10 @@ pub(crate) fn find(path: &Path) -> Result<Option<Entry>, Error> {
         return Ok(None);
     }
     let nearest = catalogue::nearest(name);
-    let message = format!(
+    let message = say!(
         "there is no file and no model of this name; the nearest names are {nearest}. `highwater models` lists all \
-         names; or give a file, such as the model's `config.json`"
+         names; or give a file, such as the model's `config.json`",
+        nearest
     );
     Err(Error::new(ErrorKind::WrongFormat, message))
 }

@@ -15,6 +15,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Attribute, Literal, Node, ValueId};
 use crate::recover::{DOMAIN, Program, add_value};
+use crate::sentence::Sentence;
 use crate::tensor::{DType, TensorType};
 
 /// COUNT: no layer is as wide, and so no adapter of any use.
@@ -34,16 +35,22 @@ const COPY: &str = ".modules_to_save.default";
 /// # Errors
 /// When a pattern names none that there is, when weights are quantised without adapters, or the rank is absurd.
 pub fn adapt(program: &mut Program, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
-    let refuse = |setting, message| Err(Error::new(ErrorKind::BadConfig, message).about(setting));
+    let refuse =
+        |setting, message: Sentence| Err(Error::new(ErrorKind::BadConfig, message).about(setting));
     if config.lora.is_empty() {
         if config.quantize == Quantize::None {
             return Ok(());
         }
-        let message = "quantised weights are not trained: choose linear layers for LoRA adapters, such as `all-linear`";
-        return refuse("quantize", message.to_owned());
+        let message = say!(
+            "quantised weights are not trained: choose linear layers for LoRA adapters, such as `all-linear`"
+        );
+        return refuse("quantize", message);
     }
     if config.lora_rank.get() > RANK_MAX {
-        let message = format!("adapters of rank {} are larger than any layer", config.lora_rank);
+        let message = say!(
+            "adapters of rank {lora_rank} are larger than any layer",
+            lora_rank = config.lora_rank
+        );
         return refuse("lora-rank", message);
     }
     let mut nodes = std::mem::take(&mut program.nodes);
@@ -72,27 +79,44 @@ pub fn adapt(program: &mut Program, config: &Config, sink: &Diagnostics) -> Resu
     program.nodes = nodes;
     if let Some((pattern, _)) = config.lora.iter().zip(found).find(|(_, is_found)| !is_found) {
         let others: Vec<String> = others.into_iter().take(LISTED).collect();
-        let message = format!(
-            "the pattern `{pattern}` matches no linear layer; write a layer's path, or `*` for any \
-             text. Other linear layers here: {}",
-            if others.is_empty() { "none".to_owned() } else { others.join(", ") }
-        );
-        return refuse("lora", message);
+        return refuse("lora", unmatched(pattern, &others));
     }
     save_modules(program, config)?;
     if config.input_require_grads {
         require_grads(program)?;
     }
-    let weights = match config.quantize {
-        Quantize::None => String::new(),
-        kind => format!("; the weights of {quantized} are in {}", kind.label()),
-    };
-    let message = format!(
-        "{adapted} linear layers get adapters of rank {}{weights}; all other parameters are frozen",
-        config.lora_rank
-    );
-    sink.push(Diagnostic::new(Severity::Info, "lora", message));
+    sink.push(Diagnostic::new(Severity::Info, "lora", summary(config, adapted, quantized)));
     Ok(())
+}
+
+fn unmatched(pattern: &str, others: &[String]) -> Sentence {
+    let others = if others.is_empty() { say!("none") } else { Sentence::name(&others.join(", ")) };
+    say!(
+        "the pattern `{pattern}` matches no linear layer; write a layer's path, or `*` for any \
+         text. Other linear layers here: {others}",
+        pattern,
+        others
+    )
+}
+
+/// COUNT, COUNT: what became of the linear layers.
+fn summary(config: &Config, adapted: usize, quantized: usize) -> Sentence {
+    let rank = config.lora_rank;
+    match config.quantize {
+        Quantize::None => say!(
+            "{adapted} linear layers get adapters of rank {rank}; all other parameters are frozen",
+            adapted,
+            rank
+        ),
+        kind => say!(
+            "{adapted} linear layers get adapters of rank {rank}; the weights of {quantized} are in {type}; all other \
+             parameters are frozen",
+            adapted,
+            rank,
+            quantized,
+            type = Sentence::of(kind.label())
+        ),
+    }
 }
 
 /// Whether a parameter is a low-rank adapter's.
@@ -285,7 +309,8 @@ fn save_modules(program: &mut Program, config: &Config) -> Result<(), Error> {
             copies += 1;
         }
         if copies == 0 {
-            let message = format!("the pattern `{pattern}` matches no module with parameters");
+            let message =
+                say!("the pattern `{pattern}` matches no module with parameters", pattern);
             return Err(Error::new(ErrorKind::BadConfig, message).about("modules-to-save"));
         }
     }
@@ -299,7 +324,7 @@ fn require_grads(program: &mut Program) -> Result<(), Error> {
         table.and_then(|table| program.graph.value(table)).is_some_and(|v| v.initializer.is_some())
     };
     let Some(at) = program.nodes.iter().position(is_table) else {
-        let message = "there are no input embeddings whose result could require a gradient";
+        let message = say!("there are no input embeddings whose result could require a gradient");
         return Err(Error::new(ErrorKind::BadConfig, message).about("input-require-grads"));
     };
     let Some(node) = program.nodes.get_mut(at) else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! The basis of a part of an answer: a rule that PyTorch confirmed, restored structure, or an assumption.
 
-use std::borrow::Cow;
 use std::fmt;
 
+use crate::sentence::Sentence;
 use serde::{Deserialize, Serialize};
 
 /// How certain a part of an answer is, the most certain first.
@@ -58,10 +58,10 @@ macro_rules! reasons {
             }
 
             /// What was recovered or assumed, as people say it: no full stop.
-            pub fn what(&self) -> Cow<'static, str> {
+            pub fn what(&self) -> Sentence {
                 match self {
-                    $(Self::$variant => Cow::Borrowed($what),)+
-                    Self::Operator(name) => Cow::Owned(format!("what `{name}` keeps and allocates")),
+                    $(Self::$variant => Sentence::of($what),)+
+                    Self::Operator(name) => say!("what `{name}` keeps and allocates", name),
                 }
             }
         }

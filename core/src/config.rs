@@ -398,6 +398,8 @@ pub enum Checkpoint {
     Every(NonZeroU64),
 }
 
+said_plainly!(LossChoice, Implementation);
+
 impl fmt::Display for Checkpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -416,9 +418,11 @@ impl FromStr for Checkpoint {
             "none" => Ok(Self::None),
             "blocks" => Ok(Self::Blocks),
             _ => text.parse().map(Self::Every).map_err(|error| {
-                let message = format!(
+                let message = say!(
                     "unknown checkpointing `{text}` ({error}); choose none, blocks, or N \
-                     for every Nth block"
+                     for every Nth block",
+                    text,
+                    error
                 );
                 Error::new(ErrorKind::BadConfig, message)
             }),

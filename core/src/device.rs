@@ -248,7 +248,8 @@ pub fn lookup(id: &str) -> Option<&'static Device> {
 pub fn find(id: &str) -> Result<&'static Device, Error> {
     lookup(id).ok_or_else(|| {
         let known: Vec<_> = all().iter().map(|device| device.id).collect();
-        let message = format!("unknown device `{id}`; known are {}", known.join(", "));
+        let message =
+            say!("unknown device `{id}`; known are {known}", id, known = known.join(", "));
         Error::new(ErrorKind::BadConfig, message)
     })
 }

@@ -1,8 +1,8 @@
 //! [`Error`]: the input cannot be estimated at all.
 
-use std::fmt;
+use std::{fmt, io};
 
-use crate::sentence::Sentence;
+use crate::sentence::{Part, Say, Sentence};
 
 /// What kind of input was refused; stable, for scripts and for the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,3 +126,19 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl Say for Error {
+    fn part(&self) -> Part {
+        Part::Sentence(self.sentence())
+    }
+}
+
+/// An error of the crate may lie in one of reading.
+impl Say for io::Error {
+    fn part(&self) -> Part {
+        match self.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(error) => error.part(),
+            None => Part::Name(self.to_string()),
+        }
+    }
+}

@@ -28,6 +28,7 @@ use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover::{self, Program};
 use crate::report::{Band, DeviceVerdict, Report};
+use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::step;
 use crate::step::loss::Loss;
@@ -336,11 +337,13 @@ impl Model {
         let message = match (config.attention, &self.configuration) {
             (Attention::Auto, _) => return None,
             (_, Some(_)) if self.rewrite.is_none() => {
-                "attention is set by the configuration: write `attn_implementation` into it"
+                say!("attention is set by the configuration: write `attn_implementation` into it")
             }
             (Attention::Flash, _) if config.precision == Precision::Fp32 => {
-                "the flash-attention package does not run in single precision: choose bf16, fp16 or \
+                say!(
+                    "the flash-attention package does not run in single precision: choose bf16, fp16 or \
                  autocast"
+                )
             }
             _ => return None,
         };
@@ -362,9 +365,9 @@ impl Model {
         let others =
             suggested.filter(|setting| !usual.contains(setting) && !asked.contains(setting));
         let others: Vec<String> = others.map(|(name, value)| format!("{name} {value}")).collect();
-        let message = format!(
-            "the input suggests other settings than this estimate is for: {}",
-            others.join(", ")
+        let message = say!(
+            "the input suggests other settings than this estimate is for: {others}",
+            others = others.join(", ")
         );
         (!others.is_empty()).then(|| Diagnostic::new(Severity::Info, "other-settings", message))
     }
@@ -391,12 +394,15 @@ fn without_workspaces(run: &OnDevice) -> Option<Band> {
 fn unknown_version(config: &Config) -> Option<Diagnostic> {
     let version = config.pytorch;
     let (end, nearest) = if version < PyTorch::OLDEST {
-        ("older", PyTorch::OLDEST)
+        (say!("older"), PyTorch::OLDEST)
     } else {
-        ("newer", PyTorch::LATEST)
+        (say!("newer"), PyTorch::LATEST)
     };
-    let message = format!(
-        "PyTorch {version} is {end} than all that were compared with; the rules of {nearest} are followed"
+    let message = say!(
+        "PyTorch {version} is {end} than all that were compared with; the rules of {nearest} are followed",
+        version,
+        end,
+        nearest
     );
     let unknown = || Diagnostic::new(Severity::Warning, "pytorch-unknown", message);
     (!version.is_known()).then(unknown)
@@ -407,31 +413,32 @@ fn without_effect(config: &Config) -> impl Iterator<Item = Diagnostic> {
     let usual = Config::default();
     let has_adapters = !config.lora.is_empty();
     let has_four_bits = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
-    let adapters = "no layer has an adapter";
+    let adapters = Sentence::of("no layer has an adapter");
+    let four_bits = Sentence::of("no weights have 4 bits");
     [
-        ("lora-rank", config.lora_rank != usual.lora_rank && !has_adapters, adapters),
-        ("lora-dropout", config.lora_dropout && !has_adapters, adapters),
-        ("dora", config.dora && !has_adapters, adapters),
-        ("modules-to-save", !config.modules_to_save.is_empty() && !has_adapters, adapters),
-        ("double-quantize", config.double_quantize && !has_four_bits, "no weights have 4 bits"),
-        (
-            "compute-type",
-            config.compute_type != usual.compute_type && !has_four_bits,
-            "no weights have 4 bits",
-        ),
+        ("lora-rank", config.lora_rank != usual.lora_rank && !has_adapters, &adapters),
+        ("lora-dropout", config.lora_dropout && !has_adapters, &adapters),
+        ("dora", config.dora && !has_adapters, &adapters),
+        ("modules-to-save", !config.modules_to_save.is_empty() && !has_adapters, &adapters),
+        ("double-quantize", config.double_quantize && !has_four_bits, &four_bits),
+        ("compute-type", config.compute_type != usual.compute_type && !has_four_bits, &four_bits),
     ]
     .into_iter()
     .filter(|(_, is_idle, _)| *is_idle)
     .map(|(name, _, why)| {
-        let message = format!("the setting `{name}` has no effect, because {why}");
+        let message = say!("the setting `{name}` has no effect, because {why}", name, why);
         Diagnostic::new(Severity::Warning, "setting-without-effect", message)
     })
+    .collect::<Vec<_>>()
+    .into_iter()
 }
 
 /// A setting of the allocator that changes what is reserved, in a way that is not simulated.
 fn not_modelled(setting: &str) -> Diagnostic {
-    let message =
-        format!("the allocator's setting `{setting}` is not simulated: reserved memory may differ");
+    let message = say!(
+        "the allocator's setting `{setting}` is not simulated: reserved memory may differ",
+        setting
+    );
     Diagnostic::new(Severity::Warning, "allocator-setting", message)
 }
 

@@ -11,6 +11,7 @@ use crate::basis::Reason;
 use crate::config::{Attention, Config};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
+use crate::sentence::Sentence;
 use crate::source::Source;
 
 mod builder;
@@ -29,14 +30,18 @@ mod summary;
 use spec::Spec;
 
 /// How people get an ONNX file out of PyTorch, in both exporters' words.
-const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
+const EXPORT_HINT: Sentence = Sentence::of(
+    "export the model as ONNX from PyTorch: \
     `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`, or with \
     TorchScript `torch.onnx.export(model, args, \"model.onnx\", dynamo=False, \
-    training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`";
+    training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`",
+);
 
 /// What to do with a text that is none of those that are read.
-const TEXT_HINT: &str = "readable as text: `print(model)`, torchinfo's `summary`, a Hugging Face \
-    `config.json`, Keras JSON and layer specs; or export the model as ONNX: `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`";
+const TEXT_HINT: Sentence = Sentence::of(
+    "readable as text: `print(model)`, torchinfo's `summary`, a Hugging Face \
+    `config.json`, Keras JSON and layer specs; or export the model as ONNX: `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`",
+);
 
 /// Bytes from the start of a file that tell its kind.
 const HEAD: usize = 512;
@@ -185,7 +190,7 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
         let graph = onnx::read(&mut bytes.as_slice())?;
         return Ok(Opened::new(graph, "ONNX text", Fidelity::ExactGraph));
     }
-    open_translated(source, name, &head.bytes, head.refusal.unwrap_or(UNKNOWN))
+    open_translated(source, name, &head.bytes, &head.refusal.unwrap_or(UNKNOWN))
 }
 
 /// Reads what states layers, calls or sizes.
@@ -193,7 +198,7 @@ fn open_translated(
     source: &mut dyn Source,
     name: &str,
     head: &[u8],
-    refusal: Refusal,
+    refusal: &Refusal,
 ) -> Result<Opened, Error> {
     if let Some(opened) = without_layers(source, head)? {
         return Ok(opened);
@@ -233,7 +238,12 @@ fn open_translated(
     }
     Err(Error::new(
         ErrorKind::WrongFormat,
-        format!("{} is {}; {}", called(name), refusal.what, refusal.advice),
+        say!(
+            "{name} is {what}; {advice}",
+            name = called(name),
+            what = refusal.what,
+            advice = refusal.advice
+        ),
     ))
 }
 
@@ -279,7 +289,7 @@ impl Head {
         let mut bytes = vec![0; size];
         source.read_at(0, &mut bytes)?;
         if bytes.is_empty() {
-            return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+            return Err(Error::new(ErrorKind::Empty, say!("{name} is empty", name = called(name))));
         }
         let refusal = foreign(&bytes, source.len());
         Ok(Self { bytes, refusal })
@@ -324,53 +334,54 @@ fn whole_text(source: &mut dyn Source) -> Result<Option<String>, Error> {
 }
 
 /// What a file is instead of a model, and what to do about it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Refusal {
-    what: &'static str,
-    advice: &'static str,
+    what: Sentence,
+    advice: Sentence,
 }
 
 /// What nothing is recognised in.
-const UNKNOWN: Refusal = Refusal { what: "no model that is known here", advice: EXPORT_HINT };
+const UNKNOWN: Refusal =
+    Refusal { what: Sentence::of("no model that is known here"), advice: EXPORT_HINT };
 
 #[expect(clippy::unnecessary_wraps, reason = "every caller answers with an option")]
-const fn refusal(what: &'static str, advice: &'static str) -> Option<Refusal> {
+const fn refusal(what: Sentence, advice: Sentence) -> Option<Refusal> {
     Some(Refusal { what, advice })
 }
 
-fn called(name: &str) -> &str {
-    if name.is_empty() { "the file" } else { name }
+fn called(name: &str) -> Sentence {
+    if name.is_empty() { say!("the file") } else { Sentence::name(name) }
 }
 
 /// Recognises what is certainly not ONNX; everything else goes to the ONNX reader.
 fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
-    const UNPACK: &str = "unpack it and open the .onnx file inside";
-    const NOT_A_MODEL: &str = "open an ONNX model (.onnx)";
+    const UNPACK: Sentence = Sentence::of("unpack it and open the .onnx file inside");
+    const NOT_A_MODEL: Sentence = Sentence::of("open an ONNX model (.onnx)");
     if head.starts_with(b"PK") {
         return zip(head);
     }
     if let [0x80, 2..=5, ..] = head {
-        return refusal("a pickle (a PyTorch checkpoint of the old kind)", EXPORT_HINT);
+        return refusal(say!("a pickle (a PyTorch checkpoint of the old kind)"), EXPORT_HINT);
     }
-    let signatures: [(&[u8], &'static str, &'static str); 14] = [
-        (b"\x89PNG\r\n", "a PNG picture", NOT_A_MODEL),
-        (b"\xFF\xD8\xFF", "a JPEG picture", NOT_A_MODEL),
-        (b"GIF8", "a GIF picture", NOT_A_MODEL),
-        (b"%PDF", "a PDF document", NOT_A_MODEL),
-        (b"\x1F\x8B", "a gzip archive", UNPACK),
-        (b"BZh", "a bzip2 archive", UNPACK),
-        (b"\xFD7zXZ\0", "an xz archive", UNPACK),
-        (b"7z\xBC\xAF\x27\x1C", "a 7-Zip archive", UNPACK),
-        (b"\x28\xB5\x2F\xFD", "a Zstandard archive", UNPACK),
+    let signatures: [(&[u8], Sentence, Sentence); 14] = [
+        (b"\x89PNG\r\n", say!("a PNG picture"), NOT_A_MODEL),
+        (b"\xFF\xD8\xFF", say!("a JPEG picture"), NOT_A_MODEL),
+        (b"GIF8", say!("a GIF picture"), NOT_A_MODEL),
+        (b"%PDF", say!("a PDF document"), NOT_A_MODEL),
+        (b"\x1F\x8B", say!("a gzip archive"), UNPACK),
+        (b"BZh", say!("a bzip2 archive"), UNPACK),
+        (b"\xFD7zXZ\0", say!("an xz archive"), UNPACK),
+        (b"7z\xBC\xAF\x27\x1C", say!("a 7-Zip archive"), UNPACK),
+        (b"\x28\xB5\x2F\xFD", say!("a Zstandard archive"), UNPACK),
         (
             b"\x89HDF\r\n\x1A\n",
-            "an HDF5 file, such as Keras saves",
-            "convert the model to ONNX with tf2onnx",
+            say!("an HDF5 file, such as Keras saves"),
+            say!("convert the model to ONNX with tf2onnx"),
         ),
-        (b"GGUF", "a GGUF file, weights for inference without a graph", EXPORT_HINT),
-        (b"\x93NUMPY", "a NumPy array", NOT_A_MODEL),
-        (b"\x7FELF", "a program", NOT_A_MODEL),
-        (b"MZ", "a program", NOT_A_MODEL),
+        (b"GGUF", say!("a GGUF file, weights for inference without a graph"), EXPORT_HINT),
+        (b"\x93NUMPY", say!("a NumPy array"), NOT_A_MODEL),
+        (b"\x7FELF", say!("a program"), NOT_A_MODEL),
+        (b"MZ", say!("a program"), NOT_A_MODEL),
     ];
     for (signature, what, advice) in signatures {
         if head.starts_with(signature) {
@@ -379,19 +390,22 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
     }
     match (head.get(4..8), head.get(257..262)) {
         (Some(b"TFL3"), _) => {
-            return refusal("a TensorFlow Lite model", "convert it to ONNX with tf2onnx");
+            return refusal(
+                say!("a TensorFlow Lite model"),
+                say!("convert it to ONNX with tf2onnx"),
+            );
         }
         (Some(b"ORTM"), _) => {
             return refusal(
-                "a model in ONNX Runtime's own format",
-                "open the .onnx it was made of",
+                say!("a model in ONNX Runtime's own format"),
+                say!("open the .onnx it was made of"),
             );
         }
-        (_, Some(b"ustar")) => return refusal("a tar archive", UNPACK),
+        (_, Some(b"ustar")) => return refusal(say!("a tar archive"), UNPACK),
         _ => {}
     }
     if safetensors::begins(head, file_size) {
-        return refusal("a safetensors file", EXPORT_HINT);
+        return refusal(say!("a safetensors file"), EXPORT_HINT);
     }
     text(head)
 }
@@ -410,17 +424,17 @@ fn zip(head: &[u8]) -> Option<Refusal> {
     let is_part = |folder: &str| name.contains(folder);
     if is_part("/data/weights/") || is_part("/models/") || name.ends_with("archive_format") {
         return refusal(
-            "a torch.export archive without its end",
-            "copy or download it again, or save it anew with `torch.export.save`",
+            say!("a torch.export archive without its end"),
+            say!("copy or download it again, or save it anew with `torch.export.save`"),
         );
     }
     if ["data.pkl", "/version", ".format_version"].iter().any(|entry| name.ends_with(entry)) {
-        return refusal("a PyTorch file (.pt), which holds Python objects", EXPORT_HINT);
+        return refusal(say!("a PyTorch file (.pt), which holds Python objects"), EXPORT_HINT);
     }
     if name.ends_with(".npy") {
-        return refusal("a NumPy archive (.npz)", "open an ONNX model (.onnx)");
+        return refusal(say!("a NumPy archive (.npz)"), say!("open an ONNX model (.onnx)"));
     }
-    refusal("a zip archive", "unpack it and open the .onnx file inside")
+    refusal(say!("a zip archive"), say!("unpack it and open the .onnx file inside"))
 }
 
 /// Text of any kind: no control characters but white space, and valid UTF-8.
@@ -440,14 +454,15 @@ fn text(head: &[u8]) -> Option<Refusal> {
     }
     let body = valid.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(valid).trim_ascii_start();
     match body.first() {
-        Some(b'{' | b'[') => refusal("JSON, but not a known model", EXPORT_HINT),
+        Some(b'{' | b'[') => refusal(say!("JSON, but not a known model"), EXPORT_HINT),
         Some(b'<') => refusal(
-            "a web page or XML",
-            "if it should be a model, the download went wrong; fetch the file itself",
+            say!("a web page or XML"),
+            say!("if it should be a model, the download went wrong; fetch the file itself"),
         ),
-        _ if body.starts_with(b"version https://git-lfs") => {
-            refusal("a Git LFS pointer, not the model itself", "fetch it with `git lfs pull`")
-        }
-        _ => refusal("not a model", TEXT_HINT),
+        _ if body.starts_with(b"version https://git-lfs") => refusal(
+            say!("a Git LFS pointer, not the model itself"),
+            say!("fetch it with `git lfs pull`"),
+        ),
+        _ => refusal(say!("not a model"), TEXT_HINT),
     }
 }

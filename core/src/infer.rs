@@ -16,6 +16,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Body, Dim, Elements, Graph, Node, ValueId};
 use crate::ops::{self, Inference, LIMIT, Made, OpError, Operator};
+use crate::sentence::Sentence;
 use crate::tensor::{DType, TensorType};
 
 mod dims;
@@ -133,7 +134,7 @@ type Key<'a> = (Severity, &'static str, &'a str);
 struct Gap {
     count: usize,
     node: String,
-    message: String,
+    message: Sentence,
 }
 
 /// Inference under way.
@@ -187,7 +188,10 @@ impl<'a> Run<'a> {
         for &id in &graph.inputs {
             let Some(ty) = binding.input_type(graph, id, batch)? else {
                 run.gap("shape-unknown", "input", graph.value_name(id), || {
-                    format!("the input `{}` has no element type of a size", graph.value_name(id))
+                    say!(
+                        "the input `{id}` has no element type of a size",
+                        id = graph.value_name(id)
+                    )
                 });
                 continue;
             };
@@ -203,18 +207,24 @@ impl<'a> Run<'a> {
         let outputs = &self.graph.outputs;
         let typed = |id: &ValueId| self.types.get(id.0).is_some_and(Option::is_some);
         if !outputs.is_empty() && !outputs.iter().any(typed) {
-            let why = self.gaps.values().next().map_or("", |gap| gap.message.as_str());
-            let message = format!("no output of the model can be typed: {why}");
+            let why =
+                self.gaps.values().next().map_or_else(Sentence::default, |gap| gap.message.clone());
+            let message = say!("no output of the model can be typed: {why}", why);
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         }
         self.compare_outputs(sink);
         let gaps = std::mem::take(&mut self.gaps);
         sink.extend(gaps.into_iter().map(|((severity, code, op), gap)| {
-            let times = match gap.count {
-                1 => String::new(),
-                count => format!(" ({count} nodes of type {op}; the first is named here)"),
+            let message = match gap.count {
+                1 => gap.message,
+                count => say!(
+                    "{message} ({count} nodes of type {op}; the first is named here)",
+                    message = gap.message,
+                    count,
+                    op
+                ),
             };
-            Diagnostic::new(severity, code, format!("{}{times}", gap.message)).at(gap.node)
+            Diagnostic::new(severity, code, message).at(gap.node)
         }));
         Ok(self.typed())
     }
@@ -237,8 +247,11 @@ impl<'a> Run<'a> {
             let rank = dims.len();
             let dims: Vec<_> = dims.iter().map(ToString::to_string).collect();
             let (name, dims) = (self.graph.value_name(*id), dims.join(", "));
-            let message = format!(
-                "the file declares the output `{name}` as [{dims}], its operators make {ty}"
+            let message = say!(
+                "the file declares the output `{name}` as [{dims}], its operators make {ty}",
+                name,
+                dims,
+                ty
             );
             // Exporters leave a rank behind that a branch has changed; sizes they state rightly.
             let code = if rank == ty.rank() { "declared-output" } else { "declared-rank" };
@@ -259,9 +272,12 @@ impl<'a> Run<'a> {
         if let Some(other) = types.find(|dtype| *dtype != first) {
             let label = node.label(self.graph);
             self.count((Severity::Warning, "mixed-types", &node.op), label, || {
-                format!(
-                    "\"{label}\" ({}) reads {first} and {other}: PyTorch wants one type",
-                    node.op
+                say!(
+                    "\"{label}\" ({op}) reads {first} and {other}: PyTorch wants one type",
+                    label,
+                    op = node.op,
+                    first,
+                    other
                 )
             });
         }
@@ -281,22 +297,19 @@ impl<'a> Run<'a> {
         if node.bodies().next().is_some() {
             let label = node.label(self.graph);
             self.gap("control-flow", &node.op, label, || {
-                format!(
-                    "how \"{label}\" ({}) runs the graph of its own is unknown: what happens \
+                say!(
+                    "how \"{label}\" ({op}) runs the graph of its own is unknown: what happens \
                      inside is not counted",
-                    node.op
+                    label,
+                    op = node.op
                 )
             });
             return self.stand_in(node, Vec::new());
         }
         let Some(operator) = ops::lookup(&node.domain, &node.op) else {
-            self.gap("unknown-operator", &node.op, node.label(self.graph), || {
-                let dot = if node.domain.is_empty() { "" } else { "." };
-                format!(
-                    "the operator {}{dot}{} is not supported: the shapes and the memory of what \
-                     it makes are stand-ins",
-                    node.domain, node.op
-                )
+            self.gap("unknown-operator", &node.op, node.label(self.graph), || { let dot = if node.domain.is_empty() { "" } else { "." };
+                say!("the operator {domain}{dot}{op} is not supported: the shapes and the memory of what \
+                     it makes are stand-ins", domain = node.domain, dot, op = node.op)
             });
             return self.stand_in(node, Vec::new());
         };
@@ -322,7 +335,9 @@ impl<'a> Run<'a> {
         let complete = made.iter().zip(&node.outputs).all(|(m, o)| o.is_none() || m.ty.is_some());
         match result {
             Ok(()) if complete => {}
-            Ok(()) => self.contradiction(node, &OpError::new("one of its outputs has no rule")),
+            Ok(()) => {
+                self.contradiction(node, &OpError::new(say!("one of its outputs has no rule")));
+            }
             Err(error) => {
                 made.clear();
                 if let Some(ty) = open::dimension(node, &self.types, &self.elements) {
@@ -384,12 +399,17 @@ impl<'a> Run<'a> {
         let name = self.graph.value_name(id);
         if ty.rank() > RANK_MAX {
             let rank = ty.rank();
-            let message = format!("`{name}` would have {rank} dimensions; PyTorch has {RANK_MAX}");
+            let message = say!(
+                "`{name}` would have {rank} dimensions; PyTorch has {rank_max}",
+                name,
+                rank,
+                rank_max = RANK_MAX
+            );
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         }
         if ty.numel() > NUMEL_MAX {
             let (assumed, given) = (self.binding.assumed(), self.binding.given());
-            let message = format!("{assumed}`{name}` would be {ty}{given}");
+            let message = say!("{assumed}`{name}` would be {ty}{given}", assumed, name, ty, given);
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         Ok(())
@@ -403,10 +423,11 @@ impl<'a> Run<'a> {
             self.check(ValueId(at), ty)?;
             elements = elements.saturating_add(ty.numel());
             if elements > NUMEL_MAX {
-                let message = format!(
-                    "with `{}`, {ty}, the model would have more than {} parameters",
-                    value.name,
-                    grouped(NUMEL_MAX)
+                let message = say!(
+                    "with `{name}`, {ty}, the model would have more than {most} parameters",
+                    name = value.name,
+                    ty,
+                    most = grouped(NUMEL_MAX)
                 );
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
@@ -428,11 +449,12 @@ impl<'a> Run<'a> {
                 id.as_ref().and_then(type_of).map_or_else(|| "-".to_owned(), ToString::to_string)
             })
             .collect();
-        let message = format!(
-            "{}the shape of {}({}): {error}",
-            self.binding.assumed(),
-            node.op,
-            inputs.join(", ")
+        let message = say!(
+            "{assumed}the shape of {op}({inputs}): {error}",
+            assumed = self.binding.assumed(),
+            op = node.op,
+            inputs = inputs.join(", "),
+            error
         );
         self.gap("shape-unknown", &node.op, node.label(self.graph), || message);
     }
@@ -440,10 +462,11 @@ impl<'a> Run<'a> {
     fn opened(&mut self, node: &'a Node, ty: &TensorType) {
         let label = node.label(self.graph);
         self.count((Severity::Info, "restored-shape", &node.op), label, || {
-            format!(
+            say!(
                 "the exporter wrote the number of an axis where -1 stood, since both were one \
-                 constant: {} is read as making {ty}",
-                node.op
+                 constant: {op} is read as making {ty}",
+                op = node.op,
+                ty
             )
         });
     }
@@ -451,7 +474,11 @@ impl<'a> Run<'a> {
     fn rebatched(&mut self, node: &'a Node, ty: &TensorType) {
         let label = node.label(self.graph);
         self.count((Severity::Info, "rebatched", &node.op), label, || {
-            format!("{} was exported for one batch size and is read as making {ty}", node.op)
+            say!(
+                "{op} was exported for one batch size and is read as making {ty}",
+                op = node.op,
+                ty
+            )
         });
     }
 
@@ -460,13 +487,13 @@ impl<'a> Run<'a> {
         code: &'static str,
         op: &'a str,
         label: &str,
-        message: impl FnOnce() -> String,
+        message: impl FnOnce() -> Sentence,
     ) {
         self.lower_bound = true;
         self.count((Severity::Error, code, op), label, message);
     }
 
-    fn count(&mut self, key: Key<'a>, label: &str, message: impl FnOnce() -> String) {
+    fn count(&mut self, key: Key<'a>, label: &str, message: impl FnOnce() -> Sentence) {
         let first = || Gap { count: 0, node: label.to_owned(), message: message() };
         let gap = self.gaps.entry(key).or_insert_with(first);
         gap.count = gap.count.saturating_add(1);
@@ -478,7 +505,7 @@ fn check_inputs(operator: &Operator, inference: &Inference<'_>) -> Result<(), Op
     let n = inference.n_inputs();
     let (least, most) = (*operator.inputs.start(), *operator.inputs.end());
     if n < least || n > most {
-        return Err(OpError::new(format!("{n} inputs where {least} or more are needed")));
+        return Err(OpError::new(say!("{n} inputs where {least} or more are needed", n, least)));
     }
     (0..least).try_for_each(|position| inference.input(position).map(|_| ()))
 }

@@ -4,6 +4,7 @@
 //! (lookup, coverage) is derived from the tables.
 
 use crate::graph::Node;
+use crate::sentence::{Part, Say, Sentence};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -122,22 +123,28 @@ pub type Rule = fn(&mut Inference<'_>) -> Result<(), OpError>;
 
 /// Why a shape rule could not say what its operator makes; a sentence without its full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpError(String);
+pub struct OpError(Sentence);
 
 impl OpError {
     /// An error with this text; the caller adds the operator and the shapes it was given.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+    pub fn new(message: Sentence) -> Self {
+        Self(message)
     }
 }
 
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        self.0.fmt(f)
     }
 }
 
 impl std::error::Error for OpError {}
+
+impl Say for OpError {
+    fn part(&self) -> Part {
+        Part::Sentence(self.0.clone())
+    }
+}
 
 const FAMILIES: &[&[Operator]] = &[
     activation::TABLE,

@@ -205,7 +205,8 @@ pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<P
     let device = device::find(&target.device)?;
     let conf = Conf::read(&target.alloc_conf)?;
     if !conf.not_modelled.is_empty() {
-        let message = format!("not simulated: {}", conf.not_modelled.join(", "));
+        let message =
+            say!("not simulated: {not_modelled}", not_modelled = conf.not_modelled.join(", "));
         return Err(Error::new(ErrorKind::BadConfig, message));
     }
     let pytorch = PyTorch::LATEST;
@@ -215,13 +216,14 @@ pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<P
         Rules::Highwater => highwater::trace(history, hardware, pytorch),
     };
     let kernels = match rules {
-        Rules::Xmem => "as are sizes",
-        Rules::Highwater => &format!("and kernels those of PyTorch 2.15 on {}", device.name),
+        Rules::Xmem => say!("as are sizes"),
+        Rules::Highwater => say!("and kernels those of PyTorch 2.15 on {name}", name = device.name),
     };
-    let message = format!(
-        "lifetimes are those that were seen on the CPU in {} steps, {kernels}: what the script does \
+    let message = say!(
+        "lifetimes are those that were seen on the CPU in {n} steps, {kernels}: what the script does \
          only on a GPU is not seen",
-        history.steps.len()
+        n = history.steps.len(),
+        kernels
     );
     diagnostics.push(Diagnostic::new(Severity::Info, "seen-on-cpu", message));
     let replay = replay(&trace, &conf.on(None, None), None);

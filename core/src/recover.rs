@@ -411,15 +411,22 @@ impl<'a> View<'a> {
     }
 
     /// Says that something was put back.
-    fn say(&self, severity: Severity, code: &'static str, message: impl Into<Sentence>) {
+    fn say(&self, severity: Severity, code: &'static str, message: Sentence) {
         self.sink.push(Diagnostic::new(severity, code, message));
     }
 
     /// Says how often an operator was found behind what it had become.
-    fn found_again(&self, name: &str, count: usize) {
+    fn found_again(&self, name: &Sentence, count: usize) {
         if count > 0 {
-            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-            let message = format!("{name} was found again {times} in what the exporter decomposed");
+            let message = if count == 1 {
+                say!("{name} was found again once in what the exporter decomposed", name)
+            } else {
+                say!(
+                    "{name} was found again {count} times in what the exporter decomposed",
+                    name,
+                    count
+                )
+            };
             self.say(Severity::Info, "recovered", message);
         }
     }

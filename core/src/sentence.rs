@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::{NonZeroU64, ParseIntError};
+use std::string::FromUtf8Error;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +47,11 @@ impl Sentence {
     /// A sentence with this English template.
     pub const fn of(template: &'static str) -> Self {
         Self { template: Cow::Borrowed(template), parts: Vec::new() }
+    }
+
+    /// A sentence whose English template comes from a table of the program's files.
+    pub fn read(template: &str) -> Self {
+        Self { template: Cow::Owned(template.to_owned()), parts: Vec::new() }
     }
 
     /// A name, which is the same in every language.
@@ -161,12 +168,12 @@ pub trait Say {
     fn part(&self) -> Part;
 }
 
-/// Printed as they display themselves, in every language.
+/// Types whose values are printed as they display themselves, in every language.
 macro_rules! said_plainly {
-    ($($kind:ty),*) => {
-        $(impl Say for $kind {
-            fn part(&self) -> Part {
-                Part::Name(self.to_string())
+    ($($kind:ty),* $(,)?) => {
+        $(impl $crate::sentence::Say for $kind {
+            fn part(&self) -> $crate::sentence::Part {
+                $crate::sentence::Part::Name(self.to_string())
             }
         })*
     };
@@ -186,7 +193,12 @@ said_plainly!(
     i32,
     i64,
     i128,
-    Bytes
+    Bytes,
+    f64,
+    NonZeroU64,
+    ParseIntError,
+    FromUtf8Error,
+    serde_json::Error,
 );
 
 impl Say for Sentence {
@@ -207,13 +219,14 @@ impl<T: Say + ?Sized> Say for &T {
     }
 }
 
+/// For the messages of [`observed`](crate::observed), which are written as text.
 impl From<&'static str> for Sentence {
     fn from(template: &'static str) -> Self {
         Self::of(template)
     }
 }
 
-/// For messages that have no template yet.
+/// For the messages of [`observed`](crate::observed), which are written as text.
 impl From<String> for Sentence {
     fn from(text: String) -> Self {
         Self::name(&text)

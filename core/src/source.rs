@@ -36,7 +36,7 @@ impl Source for &[u8] {
             .ok()
             .and_then(|start| self.get(start..start.checked_add(buffer.len())?))
             .ok_or_else(|| {
-                Error::new(ErrorKind::Corrupt, format!("the file ends before byte {offset}"))
+                Error::new(ErrorKind::Corrupt, say!("the file ends before byte {offset}", offset))
             })?;
         buffer.copy_from_slice(slice);
         Ok(())

@@ -124,16 +124,19 @@ fn diagnose(
 
 /// That convolutions ran without their workspaces.
 fn missing_workspaces() -> Diagnostic {
-    let message = "what cuDNN chooses for these convolutions could not be fetched: their workspaces are \
-                   missing, so the truth can only be higher; open the page again when there is a network";
+    let message = say!(
+        "what cuDNN chooses for these convolutions could not be fetched: their workspaces are \
+                   missing, so the truth can only be higher; open the page again when there is a network"
+    );
     Diagnostic::new(Severity::Error, "missing-workspaces", message)
 }
 
 /// That the gradient of an operator is a guess.
 fn lacking_gradient(operator: &str) -> Diagnostic {
-    let message = format!(
+    let message = say!(
         "the gradient of `{operator}` is unknown for its arguments here: gradients are assumed to be as large \
-         as its inputs"
+         as its inputs",
+        operator
     );
     Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(operator)
 }
@@ -218,16 +221,21 @@ fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagn
         (Checkpoint::None, _) => return None,
         (_, 0) => (
             Severity::Warning,
-            "no repeated blocks were found by the names of modules, so that nothing is checkpointed"
-                .to_owned(),
+            say!(
+                "no repeated blocks were found by the names of modules, so that nothing is checkpointed"
+            ),
         ),
         (Checkpoint::Every(n), 1) if n.get() > 1 => (
             Severity::Warning,
-            format!("only the first block is run again in backward: there are no {n} more behind it"),
+            say!(
+                "only the first block is run again in backward: there are no {n} more behind it",
+                n
+            ),
         ),
-        (_, count) => {
-            (Severity::Info, format!("{count} blocks are run again in backward, each by itself"))
-        }
+        (_, count) => (
+            Severity::Info,
+            say!("{count} blocks are run again in backward, each by itself", count),
+        ),
     };
     Some(Diagnostic::new(severity, "checkpointed-blocks", message))
 }
@@ -241,12 +249,16 @@ fn format_diagnostic(program: &Program, config: &Config) -> Option<Diagnostic> {
     let convolves = program.nodes.iter().any(|node| node.op == "Conv");
     let message = match (normalises, convolves) {
         (true, _) => {
-            "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
+            say!(
+                "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
              contiguous ones; its scratch for batch norm is unknown and counted as none"
+            )
         }
         (false, true) => {
-            "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
+            say!(
+                "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
              contiguous ones"
+            )
         }
         (false, false) => return None,
     };
@@ -270,9 +282,9 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
         return Ok(());
     }
     if let Some(volume) = loaded.iter().find(|loaded| loaded.tensor.rank() == 5) {
-        let message = format!(
-            "channels last is for images: PyTorch refuses to convert `{}`, which has five dimensions",
-            volume.name
+        let message = say!(
+            "channels last is for images: PyTorch refuses to convert `{name}`, which has five dimensions",
+            name = volume.name
         );
         return Err(Error::new(ErrorKind::BadConfig, message).about("memory-format"));
     }

@@ -104,6 +104,8 @@ impl DType {
     }
 }
 
+said_plainly!(DType, TensorType);
+
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

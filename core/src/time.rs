@@ -53,7 +53,7 @@ impl Gpu {
     /// When its vendor has not published all of its rates.
     pub fn of(device: &Device) -> Result<Self, Error> {
         let Some(rates) = device.rates() else {
-            let message = format!("no time: {device} has no published rates");
+            let message = say!("no time: {device} has no published rates", device = device.name);
             return Err(Error::new(ErrorKind::BadConfig, message).about("device"));
         };
         Ok(Self {

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::source::Source;
 
 /// SIZE: bytes read at once.
@@ -61,8 +61,8 @@ impl Read for Stream<'_> {
 fn damaged(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            let message = format!("what gzip packed is damaged: {error}");
-            io::Error::new(io::ErrorKind::InvalidData, message)
+            let message = say!("what gzip packed is damaged: {error}", error);
+            io::Error::new(io::ErrorKind::InvalidData, Error::new(ErrorKind::Corrupt, message))
         }
         _ => error,
     }

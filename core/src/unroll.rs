@@ -22,6 +22,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Attribute, Body, Elements, Fold, Graph, Literal, Node, Trip, Value, ValueId};
 use crate::infer::{self, Typed};
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 
 /// COUNT: nodes that bodies become at most, those included that are settled on the way.
@@ -32,9 +33,10 @@ const ROUNDS_MAX: usize = 64;
 const ASSUMED_MAX: u64 = 1_000;
 
 fn too_many() -> Error {
-    let message = format!(
-        "the loops and branches inside of other loops become more than {NODES_MAX} operators: give the inner loops \
-         fewer trips, by smaller dimensions or by another export"
+    let message = say!(
+        "the loops and branches inside of other loops become more than {nodes_max} operators: give the inner loops \
+         fewer trips, by smaller dimensions or by another export",
+        nodes_max = NODES_MAX
     );
     Error::new(ErrorKind::TooManyOperators, message)
 }
@@ -117,14 +119,17 @@ fn settle(
     graph.idle.sort_unstable();
     graph.idle.dedup();
     for Assumption { code, severity, message, node, count } in assumptions {
-        let more = if count > 1 { format!(" ({count} like it)") } else { String::new() };
-        sink.push(Diagnostic::new(severity, code, format!("{message}{more}")).at(node));
+        let message =
+            if count > 1 { say!("{message} ({count} like it)", message, count) } else { message };
+        sink.push(Diagnostic::new(severity, code, message).at(node));
     }
     for fold in &graph.folds {
         let Fold { name, trips } = fold;
-        let message = format!(
-            "\"{name}\" runs its body {trips} times: {} trips were run, and the memory of one is repeated",
-            Fold::WRITTEN
+        let message = say!(
+            "\"{name}\" runs its body {trips} times: {old} trips were run, and the memory of one is repeated",
+            name,
+            trips,
+            old = Fold::WRITTEN
         );
         sink.push(Diagnostic::new(Severity::Info, "repeated-trips", message).at(name.as_str()));
     }
@@ -148,7 +153,7 @@ fn is_flex_attention(node: &Node) -> bool {
 struct Assumption {
     code: &'static str,
     severity: Severity,
-    message: String,
+    message: Sentence,
     node: String,
     count: usize,
 }
@@ -261,9 +266,11 @@ impl<'r> Round<'r> {
             let larger = !is_squeeze && self.need(yes) >= self.need(no);
             let name = if larger { "then" } else { "else" };
             let label = node.label(self.graph).to_owned();
-            let message = format!(
+            let message = say!(
                 "data decides which branch of \"{label}\" (If) runs: its {name} branch is assumed, \
-                 which needs more memory or comes first"
+                 which needs more memory or comes first",
+                label,
+                name
             );
             self.assume("assumed-branch", Severity::Warning, label, message)?;
             Some(larger)
@@ -306,16 +313,19 @@ impl<'r> Round<'r> {
             (Some(false), _) => (0, true),
             (Some(true), Some(Some(most))) if is_counted => (most, true),
             (_, Some(Some(most))) if most <= ASSUMED_MAX => {
-                let message = format!(
+                let message = say!(
                     "data decides when \"{label}\" (Loop) ends: it is assumed to run as often as it \
-                     may, {most} times"
+                     may, {most} times",
+                    label,
+                    most
                 );
                 let told = self.assume("assumed-trips", Severity::Warning, label, message);
                 (if told.is_some() { most } else { return Ok(false) }, false)
             }
             _ => {
-                let message = format!(
-                    "data decides how often \"{label}\" (Loop) runs: its body is counted once"
+                let message = say!(
+                    "data decides how often \"{label}\" (Loop) runs: its body is counted once",
+                    label
                 );
                 let told = self.assume("unknown-trips", Severity::Error, label, message);
                 (if told.is_some() { 1 } else { return Ok(false) }, false)
@@ -510,7 +520,7 @@ impl<'r> Round<'r> {
         code: &'static str,
         severity: Severity,
         node: String,
-        message: String,
+        message: Sentence,
     ) -> Option<()> {
         let assumptions = self.assumptions.as_mut().filter(|_| self.depth == 0)?;
         assumptions.push(Assumption { code, severity, message, node, count: 1 });

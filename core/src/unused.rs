@@ -10,6 +10,7 @@ use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::infer::Typed;
+use crate::sentence::Sentence;
 use crate::tensor::TensorType;
 
 /// Code of the diagnostic that the headline repeats.
@@ -49,17 +50,35 @@ pub(crate) fn note(graph: &mut Arc<Graph>, typed: &Typed, sink: &Diagnostics) {
     let made = dead.iter().flat_map(|node| node.outputs.iter().flatten().copied());
     let is_tensor = |id: &ValueId| typed.elements.get(id.0).is_some_and(Option::is_none);
     let made: Bytes = made.filter(is_tensor).map(size).sum();
-    let tell = |severity, bytes: Bytes, name: Option<&str>, what: &str| {
+    let tell = |severity, bytes: Bytes, name: Option<&str>, what: fn(Bytes, &str) -> Sentence| {
         let (Some(name), true) = (name, bytes.times(PART) > used) else { return };
-        sink.push(Diagnostic::new(severity, UNUSED, format!("{bytes} {what} `{name}`")));
+        sink.push(Diagnostic::new(severity, UNUSED, what(bytes, name)));
     };
     let (state, other) = (idle.first(), other.as_ref());
     let name = |id: &ValueId| graph.value_name(*id);
-    let what = "of parameters are counted without gradients, because no operator reads them:";
+    let what = |bytes: Bytes, name: &str| {
+        say!(
+            "{bytes} of parameters are counted without gradients, because no operator reads them: `{name}`",
+            bytes,
+            name
+        )
+    };
     tell(Severity::Warning, counted, state.map(name), what);
-    let what = "of tensors are not counted, because no operator reads them:";
+    let what = |bytes: Bytes, name: &str| {
+        say!(
+            "{bytes} of tensors are not counted, because no operator reads them: `{name}`",
+            bytes,
+            name
+        )
+    };
     tell(Severity::Error, left_out, other.map(name), what);
-    let what = "are not counted, because no operator reads the result of";
+    let what = |bytes: Bytes, name: &str| {
+        say!(
+            "{bytes} are not counted, because no operator reads the result of `{name}`",
+            bytes,
+            name
+        )
+    };
     tell(Severity::Error, made, dead.first().map(|node| node.label(graph)), what);
     if !idle.is_empty() {
         let graph = Arc::make_mut(graph);
@@ -106,9 +125,12 @@ fn quantized(graph: &Graph, typed: &Typed) -> Option<Diagnostic> {
         count = count.saturating_add(1);
         (held, trained) = (held + size(weight), trained + size(made));
     }
-    let message = format!(
+    let message = say!(
         "{count} quantized weights ({held}) are counted as frozen buffers; trained copies of them would be \
-         {trained} of parameters: export the model before it is quantized"
+         {trained} of parameters: export the model before it is quantized",
+        count,
+        held,
+        trained
     );
     (count > 0).then(|| Diagnostic::new(Severity::Warning, "quantized-weights", message))
 }

@@ -62,7 +62,7 @@ fn how_sure(certainty: &Certainty) -> impl IntoView + use<> {
                     {tr(reason.basis().name())}
                 </span>
                 <p class="rests-on-message">
-                    {prose(&tr(&words::sentence(&reason.what())))}
+                    {prose(&words::stated(&reason.what()))}
                     <span class="rests-on-bytes">
                         {bytes.to_string()} " · " {format::percent(*bytes, total)}
                     </span>

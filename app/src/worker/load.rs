@@ -3,7 +3,7 @@
 use highwater_core::formats::Opened;
 use highwater_core::graph::Graph;
 use highwater_core::source::Source;
-use highwater_core::{Error, ErrorKind};
+use highwater_core::{Error, ErrorKind, say};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync};
@@ -160,7 +160,7 @@ impl Source for FileSource {
             offset.checked_add(wanted).filter(|&end| end <= self.length).ok_or_else(|| {
                 Error::new(
                     ErrorKind::Corrupt,
-                    format!("the file ends before byte {offset} is read"),
+                    say!("the file ends before byte {offset} is read", offset),
                 )
             })?;
         if self.copy_from_block(offset, buffer).is_some() {
@@ -171,12 +171,12 @@ impl Source for FileSource {
         self.block = self.fetch(offset, block_end).map_err(|_reason| {
             Error::new(
                 ErrorKind::Io,
-                "the browser could not read the file; was it moved or changed since it was chosen",
+                say!("the browser could not read the file; was it moved or changed since it was chosen"),
             )
         })?;
         self.block_at = offset;
         self.copy_from_block(offset, buffer).ok_or_else(|| {
-            Error::new(ErrorKind::Io, "the file became shorter while it was being read")
+            Error::new(ErrorKind::Io, say!("the file became shorter while it was being read"))
         })
     }
 }

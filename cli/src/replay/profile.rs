@@ -3,7 +3,7 @@
 use highwater_core::diagnostic::Diagnostic;
 use highwater_core::profiled::{self, History, Prediction, Rules, Target};
 use highwater_core::report::DeviceVerdict;
-use highwater_core::{Config, Error, ErrorKind};
+use highwater_core::{Config, Error, ErrorKind, say};
 use serde_json::{Value, json};
 
 use crate::args::Replay;
@@ -20,8 +20,10 @@ pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> 
         alloc_conf: arguments.alloc_conf.clone().unwrap_or_default(),
     };
     if arguments.gpu.is_some() {
-        let message = "--gpu is for memory snapshots; a trace is of a CPU, and --device chooses the GPU \
-                       to predict";
+        let message = say!(
+            "--gpu is for memory snapshots; a trace is of a CPU, and --device chooses the GPU \
+ to predict"
+        );
         return Err(Error::new(ErrorKind::BadConfig, message));
     }
     let config = Config {

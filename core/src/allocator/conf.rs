@@ -8,6 +8,7 @@ use super::{MIN_LARGE_ALLOC, Settings};
 use crate::bytes::Bytes;
 use crate::decimal;
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 
 /// What a text of settings asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,7 +81,7 @@ impl Conf {
             "large_segment_size_mb" => {
                 let size = words.mib()?;
                 if size <= MIN_LARGE_ALLOC {
-                    return Err(words.refuse("it must be more than 10"));
+                    return Err(words.refuse(&say!("it must be more than 10")));
                 }
                 (settings.large_segment_size, settings.max_non_split_rounding) = (size, size);
             }
@@ -94,14 +95,14 @@ impl Conf {
             "garbage_collection_threshold" => {
                 let threshold = words.fraction()?;
                 if !(threshold > 0.0 && threshold < 1.0) {
-                    return Err(words.refuse("it must be more than 0 and less than 1"));
+                    return Err(words.refuse(&say!("it must be more than 0 and less than 1")));
                 }
                 self.threshold = Some(threshold);
             }
             "per_process_memory_fraction" => {
                 let fraction = words.fraction()?;
                 if !(0.0..=1.0).contains(&fraction) {
-                    return Err(words.refuse("it must be at least 0 and at most 1"));
+                    return Err(words.refuse(&say!("it must be at least 0 and at most 1")));
                 }
                 self.fraction = Some(fraction);
             }
@@ -110,7 +111,7 @@ impl Conf {
             "backend" => match words.value()? {
                 "native" => {}
                 value @ "cudaMallocAsync" => self.not_modelled.push(format!("{name}:{value}")),
-                _ => return Err(words.refuse("it is native or cudaMallocAsync")),
+                _ => return Err(words.refuse(&say!("it is native or cudaMallocAsync"))),
             },
             _ => self.set_other(words)?,
         }
@@ -141,12 +142,12 @@ impl Conf {
             "pinned_num_register_threads" => {
                 let threads = words.number()?;
                 if !threads.is_power_of_two() || threads > 128 {
-                    return Err(words.refuse("it must be a power of two, at most 128"));
+                    return Err(words.refuse(&say!("it must be a power of two, at most 128")));
                 }
             }
             "pinned_reserve_segment_size_mb" => {
                 if words.number()? == 0 {
-                    return Err(words.refuse("it must be more than 0"));
+                    return Err(words.refuse(&say!("it must be more than 0")));
                 }
             }
             "expandable_segments_reserve" => {
@@ -157,7 +158,7 @@ impl Conf {
                 while words.value()? != "]" {}
                 self.not_modelled.push(name.to_owned());
             }
-            _ => return Err(refuse(format!("PyTorch knows no allocator setting `{name}`"))),
+            _ => return Err(refuse(say!("PyTorch knows no allocator setting `{name}`", name))),
         }
         Ok(())
     }
@@ -213,8 +214,9 @@ impl<'a> Iterator for Words<'a> {
 
 impl<'a> Words<'a> {
     fn value(&mut self) -> Result<&'a str, Error> {
-        self.next()
-            .ok_or_else(|| refuse(format!("the allocator's setting `{}` has no value", self.name)))
+        self.next().ok_or_else(|| {
+            refuse(say!("the allocator's setting `{name}` has no value", name = self.name))
+        })
     }
 
     fn separator(&mut self) -> Result<(), Error> {
@@ -241,7 +243,7 @@ impl<'a> Words<'a> {
             Some(number) if word.len().saturating_sub(digits.len()) <= 1 => {
                 Ok(if word.starts_with('-') { 0_u64.wrapping_sub(number) } else { number })
             }
-            _ => Err(self.refuse(&format!("`{word}` is no number"))),
+            _ => Err(self.refuse(&say!("`{word}` is no number", word))),
         }
     }
 
@@ -254,7 +256,7 @@ impl<'a> Words<'a> {
     fn at_least(&mut self, least: Bytes) -> Result<Bytes, Error> {
         let size = self.mib()?;
         if size < least {
-            return Err(self.refuse(&format!("it must be at least {}", least.0 >> 20)));
+            return Err(self.refuse(&say!("it must be at least {least}", least = least.0 >> 20)));
         }
         Ok(size)
     }
@@ -262,27 +264,27 @@ impl<'a> Words<'a> {
     /// `std::stod`: as much of the word as reads as a number.
     fn fraction(&mut self) -> Result<f64, Error> {
         let word = self.value()?;
-        decimal::prefix(word).ok_or_else(|| self.refuse(&format!("`{word}` is no number")))
+        decimal::prefix(word).ok_or_else(|| self.refuse(&say!("`{word}` is no number", word)))
     }
 
     fn truth(&mut self) -> Result<bool, Error> {
         match self.value()? {
             "True" => Ok(true),
             "False" => Ok(false),
-            word => Err(self.refuse(&format!("it is True or False, not `{word}`"))),
+            word => Err(self.refuse(&say!("it is True or False, not `{word}`", word))),
         }
     }
 
     fn division(&mut self) -> Result<u64, Error> {
         let count = self.number()?;
         if count > 0 && !count.is_power_of_two() {
-            return Err(self.refuse(&format!("{count} is no power of two")));
+            return Err(self.refuse(&say!("{count} is no power of two", count)));
         }
         Ok(count)
     }
 
-    fn refuse(&self, why: &str) -> Error {
-        refuse(format!("the allocator's setting `{}`: {why}", self.name))
+    fn refuse(&self, why: &Sentence) -> Error {
+        refuse(say!("the allocator's setting `{name}`: {why}", name = self.name, why))
     }
 }
 
@@ -291,7 +293,7 @@ fn divisions(octaves: &mut [u64], words: &mut Words<'_>) -> Result<(), Error> {
     if words.tokens.first() != Some(&"[") {
         let count = words.division()?;
         if count == 0 {
-            return Err(words.refuse("0 is no power of two"));
+            return Err(words.refuse(&say!("0 is no power of two")));
         }
         octaves.fill(count);
         return Ok(());
@@ -310,7 +312,7 @@ fn divisions(octaves: &mut [u64], words: &mut Words<'_>) -> Result<(), Error> {
         } else {
             let mib = from.number()?;
             if !mib.is_power_of_two() {
-                return Err(words.refuse(&format!("{mib} is no power of two")));
+                return Err(words.refuse(&say!("{mib} is no power of two", mib)));
             }
             let place = usize::try_from(mib.ilog2()).unwrap_or(0);
             last = place.min(octaves.len().saturating_sub(1));
@@ -328,7 +330,7 @@ fn divisions(octaves: &mut [u64], words: &mut Words<'_>) -> Result<(), Error> {
     words.separator()
 }
 
-fn refuse(message: String) -> Error {
+fn refuse(message: Sentence) -> Error {
     Error::new(ErrorKind::BadConfig, message).about("alloc-conf")
 }
 

@@ -27,6 +27,7 @@ use std::sync::OnceLock;
 use crate::apart;
 use crate::basis::Reason;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 use parse::{Body, Expr};
 
@@ -85,7 +86,7 @@ pub enum Value {
 }
 
 /// Why a formula has no value: an argument of a form that is not known.
-pub type Refused = String;
+pub type Refused = Sentence;
 
 type Answer = Result<Value, Refused>;
 
@@ -112,7 +113,7 @@ impl Row {
     /// # Errors
     /// When its arguments are of a form that the row does not know.
     pub fn run(&'static self, rt: &Runtime, arguments: Vec<Value>, in_place: bool) -> Answer {
-        let _level = rt.deeper().ok_or("formulas call each other too deeply")?;
+        let _level = rt.deeper().ok_or_else(|| say!("formulas call each other too deeply"))?;
         let mut arguments = arguments;
         arguments.resize(self.parameters.len(), Value::Nothing);
         if !rt.is_training() {

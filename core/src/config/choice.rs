@@ -93,7 +93,7 @@ macro_rules! choice {
                 Self::ALL.iter().copied().find(|choice| choice.name() == name).ok_or_else(|| {
                     let known: Vec<_> = Self::ALL.iter().map(|choice| choice.name()).collect();
                     let known = known.join(", ");
-                    let message = format!("unknown {} `{name}`; choose one of {known}", $what);
+                    let message = say!("unknown {what} `{name}`; choose one of {known}", what = say!($what), name, known);
                     $crate::error::Error::new($crate::error::ErrorKind::BadConfig, message)
                 })
             }

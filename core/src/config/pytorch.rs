@@ -109,6 +109,8 @@ impl PyTorch {
     }
 }
 
+said_plainly!(PyTorch);
+
 impl fmt::Display for PyTorch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}.{}", self.major, self.minor))
@@ -131,8 +133,11 @@ impl FromStr for PyTorch {
                 Ok(Self::by(year, month))
             }
             _ => {
-                let message = format!(
-                    "`{text}` is no version of PyTorch: write one such as 2.6, or a date such as 2023-10, up to {LAST_YEAR}"
+                let message = say!(
+                    "`{text}` is no version of PyTorch: write one such as 2.6, or a date such as 2023-10, up to {last}",
+                    text,
+                    last = LAST_YEAR
+                );
                 );
                 Err(Error::new(ErrorKind::BadConfig, message))
             }

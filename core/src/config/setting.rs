@@ -317,7 +317,7 @@ impl Config {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(ErrorKind::BadConfig, format!("there is no setting `{name}`"))
+    Error::new(ErrorKind::BadConfig, say!("there is no setting `{name}`", name))
 }
 
 /// A type that settings have.
@@ -344,7 +344,7 @@ impl Typed for bool {
 
     fn read(text: &str) -> Result<Self, Error> {
         text.parse().map_err(|_error| {
-            Error::new(ErrorKind::BadConfig, format!("`{text}` is not true or false"))
+            Error::new(ErrorKind::BadConfig, say!("`{text}` is not true or false", text))
         })
     }
 }
@@ -358,7 +358,7 @@ impl Typed for NonZeroU64 {
 
     fn read(text: &str) -> Result<Self, Error> {
         text.parse().map_err(|_error| {
-            let message = format!("`{text}` is no whole number from 1 on");
+            let message = say!("`{text}` is no whole number from 1 on", text);
             Error::new(ErrorKind::BadConfig, message)
         })
     }

@@ -30,7 +30,8 @@ impl FromStr for Bytes {
             decimal(text.strip_suffix(name)?.trim_end(), *unit).map(|(bytes, _)| bytes)
         });
         sized.ok_or_else(|| {
-            let message = format!("`{text}` is no size; write it as 23.6GiB, 512MiB or in bytes");
+            let message =
+                say!("`{text}` is no size; write it as 23.6GiB, 512MiB or in bytes", text);
             Error::new(ErrorKind::BadConfig, message)
         })
     }

@@ -49,10 +49,7 @@ impl Model {
 fn unproven(part: &Part, matters: bool) -> Option<Diagnostic> {
     let Part { reason, bytes } = part;
     (reason.basis() == Basis::Unproven).then(|| {
-        let message = format!(
-            "{} is not proven against PyTorch for all arguments: {bytes} of the peak depend on it",
-            reason.what()
-        );
+        let message = say!("{what} is not proven against PyTorch for all arguments: {bytes} of the peak depend on it", what = reason.what(), bytes);
         let severity = if matters { Severity::Warning } else { Severity::Info };
         Diagnostic::new(severity, "unproven-operator", message)
     })

@@ -363,9 +363,11 @@ fn limits(config: &Config, device: &Device) -> Result<(Room, Settings), Error> {
     let settings = Conf::read(&config.alloc_conf)?.on(Some(room.capacity), room.allowed);
     if room.left() == Bytes::ZERO {
         let Room { capacity, context, other_processes, .. } = room;
-        let message = format!(
-            "{capacity} leave nothing to PyTorch: CUDA itself takes {}, and other processes {other_processes}",
-            context.likely
+        let message = say!(
+            "{capacity} leave nothing to PyTorch: CUDA itself takes {likely}, and other processes {other_processes}",
+            capacity,
+            likely = context.likely,
+            other_processes
         );
         let setting = if capacity <= context.likely { "capacity" } else { "other-processes" };
         return Err(Error::new(ErrorKind::BadConfig, message).about(setting));

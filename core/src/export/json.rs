@@ -3,8 +3,6 @@
 //! The types here are filled from the core's types field by field. So a new field of the core compiles only after
 //! somebody has decided what scripts see of it. Settings are those of the table, by their keys.
 
-use std::borrow::Cow;
-
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -112,7 +110,7 @@ struct JsonCertainty<'a> {
 #[derive(Serialize)]
 struct JsonPart<'a> {
     basis: &'a str,
-    what: Cow<'a, str>,
+    what: String,
     bytes: u64,
 }
 
@@ -221,7 +219,7 @@ impl<'a> JsonCertainty<'a> {
         let Certainty { proven, recovered, assumed, parts } = certainty;
         let part = |Part { reason, bytes }: &'a Part| JsonPart {
             basis: reason.basis().name(),
-            what: reason.what(),
+            what: reason.what().to_string(),
             bytes: bytes.0,
         };
         Self {

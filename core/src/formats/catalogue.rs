@@ -14,6 +14,7 @@ use crate::apart;
 use crate::config::{Attention, Checkpoint, Config, Optimizer, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 
 /// COUNT: parameters from which a model is large.
 const LARGE: u64 = 3_000_000_000;
@@ -252,11 +253,13 @@ fn version(name: &str, entry: &Entry) -> Option<Diagnostic> {
 }
 
 /// That there is no such name, and which there are.
-fn unknown(name: &str) -> String {
+fn unknown(name: &str) -> Sentence {
     let nearest = nearest(name);
-    format!(
+    say!(
         "there is no model `{name}` in the catalogue; the nearest names are {nearest}. Or open the model's \
-         `config.json`"
+         `config.json`",
+        name,
+        nearest
     )
 }
 

@@ -14,6 +14,7 @@ use crate::config::{Attention, Config, LossChoice, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
+use crate::sentence::Sentence;
 
 use super::spec::tree;
 use families::{Family, families};
@@ -68,6 +69,23 @@ pub(super) fn read(text: &str, asked: Attention) -> Result<(Graph, Config), Erro
     program(Settings::new(&tree), asked)
 }
 
+fn unknown_head(name: &str) -> Sentence {
+    say!(
+        "`{name}` has a head that is not supported; supported are ForCausalLM, ForMaskedLM, \
+         ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, \
+         ForImageClassification, ForSemanticSegmentation and the bare model",
+        name
+    )
+}
+
+fn assumed_head(name: &str) -> Diagnostic {
+    let message = say!(
+        "`architectures` is not stated, and {name} is assumed to be trained with its usual head",
+        name
+    );
+    Diagnostic::new(Severity::Info, "assumed-head", message)
+}
+
 /// The program of a configuration, and how it is trained where nobody says.
 fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Error> {
     let families = families()?;
@@ -83,8 +101,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
         _ => Some(family.task),
     };
     let task = task.ok_or_else(|| {
-        let name = architecture.unwrap_or_default();
-        c.fault(&["architectures"], &format!("`{name}` has a head that is not supported; supported are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification, ForSemanticSegmentation and the bare model"))
+        c.fault(&["architectures"], &unknown_head(architecture.unwrap_or_default()))
     })?;
     let name = architecture.unwrap_or(family.model_type);
     let is_known = |class| {
@@ -92,18 +109,19 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     };
     if architecture.is_some_and(|class| !is_known(class)) {
         let library = if is_own { "torchvision" } else { "transformers" };
-        let message =
-            format!("`{name}` is no class of the family `{}` in {library}", family.model_type);
+        let message = say!(
+            "`{name}` is no class of the family `{model_type}` in {library}",
+            name,
+            model_type = family.model_type,
+            library
+        );
         return Err(c.fault(&["architectures"], &message));
     }
     let mut diagnostics = Vec::new();
     if let Some(left_out) = left_out {
         diagnostics.push(Diagnostic::new(Severity::Error, "text-part", left_out));
     } else if architecture.is_none() && !is_own && !c.has(CLASS) {
-        let message = format!(
-            "`architectures` is not stated, and {name} is assumed to be trained with its usual head"
-        );
-        diagnostics.push(Diagnostic::new(Severity::Info, "assumed-head", message));
+        diagnostics.push(assumed_head(name));
     }
     diagnostics.extend(assumptions(whole, asked));
     let is_eager = is_eager(whole, asked)?;
@@ -115,10 +133,12 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     run.know_whether("asked", is_eager.is_some());
     let outputs = run.files(&files)?;
     if task == "QuestionAnswering" && !matches!(family.task, "CausalLM" | "MaskedLM") {
-        return Err(c.fault(&["architectures"], "this family answers no questions here"));
+        return Err(c.fault(&["architectures"], &say!("this family answers no questions here")));
     }
     if task == "SemanticSegmentation" && family.task != task {
-        return Err(c.fault(&["architectures"], "this family has no head for segmentation here"));
+        return Err(
+            c.fault(&["architectures"], &say!("this family has no head for segmentation here"))
+        );
     }
     diagnostics.extend(unread::report(c, &run.seen)?);
     let defaults = Config {
@@ -147,7 +167,8 @@ fn refuse_without_width(c: Settings<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let widths = WIDTHS.join(", ");
-    let message = format!("the configuration states no width ({widths}), so that it is no model's");
+    let message =
+        say!("the configuration states no width ({widths}), so that it is no model's", widths);
     Err(Error::new(ErrorKind::WrongFormat, message))
 }
 
@@ -176,7 +197,7 @@ fn computes_loss(graph: &Graph, outputs: &[ValueId]) -> bool {
 fn find_with_parts<'a, 'f>(
     families: &'f [Family],
     whole: Settings<'a>,
-) -> Result<(Settings<'a>, &'f Family, Option<String>), Error> {
+) -> Result<(Settings<'a>, &'f Family, Option<Sentence>), Error> {
     let architecture = |c: Settings<'a>| c.words("architectures").first().copied();
     let found = find(families, whole, architecture(whole));
     let part = whole.part("text_config");
@@ -188,15 +209,19 @@ fn find_with_parts<'a, 'f>(
                 [whole, part].map(|c| tree::shortened(c.word(&["model_type"]).unwrap_or("?")));
             let [outer, inner] = names;
             let family = find(families, part, None).map_err(|_unknown| {
-                let message = format!(
+                let message = say!(
                     "a configuration of the family `{outer}` with a part for text of the family \
-                     `{inner}`, neither of which is known here; export the model as ONNX"
+                     `{inner}`, neither of which is known here; export the model as ONNX",
+                    outer,
+                    inner
                 );
                 Error::new(ErrorKind::WrongFormat, message)
             })?;
-            let message = format!(
+            let message = say!(
                 "of this configuration of `{outer}`, only the part for text is estimated \
-                 (`text_config`, {inner}): what reads pictures or sound is left out"
+                 (`text_config`, {inner}): what reads pictures or sound is left out",
+                outer,
+                inner
             );
             Ok((part, family, Some(message)))
         }
@@ -214,7 +239,9 @@ fn is_eager(c: Settings<'_>, asked: Attention) -> Result<Option<bool>, Error> {
             Some("sdpa") => Some(false),
             Some("eager") => Some(true),
             Some(word) if word.starts_with("flash_attention") => Some(false),
-            Some(_) => return Err(c.fault(&NAMES, "known are eager, sdpa and flash_attention_2")),
+            Some(_) => {
+                return Err(c.fault(&NAMES, &say!("known are eager, sdpa and flash_attention_2")));
+            }
         },
     })
 }
@@ -222,7 +249,7 @@ fn is_eager(c: Settings<'_>, asked: Attention) -> Result<Option<bool>, Error> {
 /// What is assumed of any family.
 fn assumptions(c: Settings<'_>, asked: Attention) -> Vec<Diagnostic> {
     let mut assumed = Vec::new();
-    let mut assume = |code, message: String| {
+    let mut assume = |code, message: Sentence| {
         assumed.push(Diagnostic::new(Severity::Info, code, message));
     };
     let word = c.word(&["_attn_implementation", "attn_implementation"]);
@@ -230,16 +257,17 @@ fn assumptions(c: Settings<'_>, asked: Attention) -> Vec<Diagnostic> {
     if asked == Attention::Flash || asked == Attention::Auto && stated {
         assume(
             "assumed-attention",
-            "flash-attention is assumed to keep what the fused kernels of sdpa keep; its package runs \
+            say!(
+                "flash-attention is assumed to keep what the fused kernels of sdpa keep; its package runs \
              in half precision only"
-                .to_owned(),
+            ),
         );
     }
     let drops = ["layerdrop", "encoder_layerdrop", "decoder_layerdrop"];
     if let Some(name) = drops.iter().find(|name| c.number(&[name], 0.0) > 0.0) {
         assume(
             "assumed-layers",
-            format!("layers that `{name}` drops at random are all taken to run"),
+            say!("layers that `{name}` drops at random are all taken to run", name),
         );
     }
     assumed
@@ -298,13 +326,15 @@ fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
     let keys = c.keys().collect::<BTreeSet<_>>();
     let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
     let nearest = families.rev().max_by_key(shared).filter(|family| shared(family) > 1);
-    let nearest = nearest.map_or_else(String::new, |family| {
-        format!("; by what it states, {} is the nearest: with that as `model_type`, sizes are read and operators are those of {0}", family.model_type)
+    let nearest = nearest.map_or_else(Sentence::default, |family| {
+        say!("; by what it states, {nearest} is the nearest: with that as `model_type`, sizes are read and operators are those of {nearest}", nearest = family.model_type)
     });
     let name = tree::shortened(name);
-    let message = format!(
-        "a configuration of the family `{name}`, whose operators are not supported; supported are {}{nearest}; or export the model as ONNX",
-        known.join(", ")
+    let message = say!(
+        "a configuration of the family `{name}`, whose operators are not supported; supported are {known}{nearest}; or export the model as ONNX",
+        name,
+        known = known.join(", "),
+        nearest
     );
     Error::new(ErrorKind::WrongFormat, message)
 }

@@ -45,7 +45,7 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
     // The first Keras wrote a sequential model's layers without a mapping around.
     let entries = get(config, "layers").unwrap_or(config);
     let Content::List(entries) = &entries.content else {
-        return Err(fault(tree.place, "a model of Keras has a list of `layers`"));
+        return Err(fault(tree.place, say!("a model of Keras has a list of `layers`")));
     };
     let is_sequential = class == "Sequential";
     let first = entries.iter().find_map(data_format).unwrap_or_else(|| "channels_last".to_owned());
@@ -72,10 +72,10 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
         node.class == "Softmax" || word(node.config, "activation").as_deref() == Some("softmax")
     });
     if let Some(last) = ends {
-        let message = format!(
-            "`{}` ends in a softmax, which is kept; `cross_entropy` of PyTorch has one of its own, so that \
+        let message = say!(
+            "`{name}` ends in a softmax, which is kept; `cross_entropy` of PyTorch has one of its own, so that \
              one would leave it out there",
-            last.name
+            name = last.name
         );
         spec.diagnostics.push(Diagnostic::new(Severity::Info, "keras-softmax", message));
     }
@@ -83,15 +83,17 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
         spec.diagnostics.push(Diagnostic::new(
             Severity::Info,
             "keras-mask",
-            "steps of padding are masked; what is estimated are whole sequences, without masks",
+            say!(
+                "steps of padding are masked; what is estimated are whole sequences, without masks"
+            ),
         ));
     }
     if channels_last {
         spec.diagnostics.push(Diagnostic::new(
             Severity::Info,
             "keras-channels",
-            "the model has channels last, as Keras does; what is estimated is the same model in \
-             PyTorch, with channels second and contiguous memory",
+            say!("the model has channels last, as Keras does; what is estimated is the same model in \
+             PyTorch, with channels second and contiguous memory"),
         ));
     }
     Ok(spec)
@@ -168,7 +170,7 @@ fn nodes(entries: &[Tree]) -> Result<Vec<Node<'_>>, Error> {
     for entry in entries {
         let config = get(entry, "config").unwrap_or(entry);
         let class = word(entry, "class_name")
-            .ok_or_else(|| fault(entry.place, "a layer has a `class_name`"))?;
+            .ok_or_else(|| fault(entry.place, say!("a layer has a `class_name`")))?;
         let name = word(entry, "name").or_else(|| word(config, "name"));
         let name = plain(&name.unwrap_or_else(|| format!("layer{}", nodes.len())));
         let inbound = get(entry, "inbound_nodes");
@@ -292,7 +294,7 @@ fn inputs(
     let mut shapes: Vec<(String, Tree, bool)> = Vec::new();
     for node in nodes.iter().filter(|node| node.class == "InputLayer") {
         let shape = stated(node.config)
-            .ok_or_else(|| fault(node.place, format!("`{}` has no shape", node.name)))?;
+            .ok_or_else(|| fault(node.place, say!("`{name}` has no shape", name = node.name)))?;
         shapes.push((node.name.clone(), shape, read_by_embedding(&node.name)));
     }
     if shapes.is_empty() && is_sequential {
@@ -303,18 +305,20 @@ fn inputs(
     if shapes.is_empty() {
         return Err(fault(
             config.place,
-            "the model does not state its input; add an `InputLayer` or `build` it before saving",
+            say!(
+                "the model does not state its input; add an `InputLayer` or `build` it before saving"
+            ),
         ));
     }
     for (name, shape, _) in shapes {
         let Content::List(items) = &shape.content else {
-            return Err(fault(shape.place, "a shape is a list"));
+            return Err(fault(shape.place, say!("a shape is a list")));
         };
         let rank = items.len();
         if !(2..=5).contains(&rank) {
             return Err(fault(
                 shape.place,
-                format!("inputs of {rank} dimensions are not read here"),
+                say!("inputs of {rank} dimensions are not read here", rank),
             ));
         }
         let mut dims = vec![Dim::Named("N".to_owned())];
@@ -343,7 +347,7 @@ fn inputs(
                     spec.dims.insert(name.to_owned(), usual.map_or(1, |(_, size)| *size));
                     Dim::Named(name.to_owned())
                 }
-                _ => return Err(fault(item.place, format!("{} is no size", item.kind()))),
+                _ => return Err(fault(item.place, say!("{kind} is no size", kind = item.kind()))),
             });
         }
         spec.inputs.push(Input { name, dims, dtype: None, place: shape.place });
@@ -362,7 +366,7 @@ fn outputs(config: &Tree, layers: &[Layer], made: &Made) -> Result<Vec<String>, 
     }
     let names: Vec<String> = found.iter().map(Origin::name).collect();
     if let Some(missing) = names.iter().find(|name| !made.contains_key(*name)) {
-        return Err(fault(config.place, format!("nothing makes the output `{missing}`")));
+        return Err(fault(config.place, say!("nothing makes the output `{missing}`", missing)));
     }
     let last = layers.last().and_then(|layer| layer.name.as_deref());
     match names.as_slice() {

@@ -33,7 +33,10 @@ mod decode;
 pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
     let slim = slim::slim(source)?;
     let model = ModelProto::parse_from_bytes(&slim).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, format!("the ONNX file is damaged: {error}"))
+        Error::new(
+            ErrorKind::Corrupt,
+            say!("the ONNX file is damaged: {error}", error = error.to_string()),
+        )
     })?;
     drop(slim);
     decode::graph(&model)

@@ -51,14 +51,15 @@ pub fn begins(head: &str) -> bool {
 pub(super) fn to_binary(source: &mut dyn Source) -> Result<Vec<u8>, Error> {
     let size = source.len();
     if size > TEXT_MAX {
-        let message = format!("the ONNX text has {size} bytes, more than {TEXT_MAX}");
+        let message =
+            say!("the ONNX text has {size} bytes, more than {text_max}", size, text_max = TEXT_MAX);
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
     source.read_at(0, &mut bytes)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Error::new(ErrorKind::Corrupt, format!("the ONNX text is no UTF-8 from byte {at} on"))
+        Error::new(ErrorKind::Corrupt, say!("the ONNX text is no UTF-8 from byte {at} on", at))
     })?;
     parser::model(text.strip_prefix('\u{feff}').unwrap_or(&text))
 }

@@ -17,6 +17,7 @@ use super::spec::{Input, Spec};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Dim;
+use crate::sentence::Sentence;
 
 mod blocks;
 mod named;
@@ -94,7 +95,7 @@ pub(super) fn translated(root: &Printed, candidates: Vec<Spec>) -> Result<Transl
         }
     }
     let Some((mut spec, outcome)) = best else {
-        let nothing = || Error::new(ErrorKind::NoGraph, "the print has no layers");
+        let nothing = || Error::new(ErrorKind::NoGraph, say!("the print has no layers"));
         return Err(first_error.unwrap_or_else(nothing));
     };
     spec.layers = outcome.layers;
@@ -116,36 +117,40 @@ const UNRELIABLE: [&str; 4] = ["left-out", "recurrent", "sizes-do-not-fit", "unk
 /// Whose `forward` is not known, and what follows from that.
 pub(super) fn unsure(unknown: &[String], fidelity: Fidelity) -> Option<Diagnostic> {
     let others = match unknown.len().saturating_sub(1) {
-        0 => String::new(),
-        1 => " and one other".to_owned(),
-        n => format!(" and {n} others"),
+        0 => Sentence::default(),
+        1 => say!(" and one other"),
+        n => say!(" and {n} others", n),
     };
-    let whose = unknown
-        .first()
-        .map_or_else(String::new, |first| format!(", and that of {first}{others} is unknown"));
+    let whose = unknown.first().map_or_else(Sentence::default, |first| {
+        say!(", and that of {first}{others} is unknown", first, others)
+    });
     let (severity, code, so) = match fidelity {
         Fidelity::StatesOnly => (
             Severity::Error,
             "states-only",
-            "in the order in which they stand the modules do not fit together, so activations are not \
+            say!(
+                "in the order in which they stand the modules do not fit together, so activations are not \
              counted, and a training run takes more than parameters, gradients and the optimizer's state; \
              export the model (ONNX, `torch.export.save`), or correct the layers that `highwater spec` \
-             prints",
+             prints"
+            ),
         ),
         _ if unknown.is_empty() => return None,
         _ => (
             Severity::Warning,
             "approximate-order",
-            "the modules inside are taken in the order in which they stand, and calls of functions \
+            say!(
+                "the modules inside are taken in the order in which they stand, and calls of functions \
              (`F.relu`, `torch.cat`, `x + y`) are missing. Of 24 models tried so, 21 were within a factor \
-             of two; `highwater spec` prints what was read, to be corrected",
+             of two; `highwater spec` prints what was read, to be corrected"
+            ),
         ),
     };
-    let message = format!("a print does not show what `forward` does{whose}: {so}");
+    let message = say!("a print does not show what `forward` does{whose}: {so}", whose, so);
     Some(Diagnostic::new(severity, code, message))
 }
 
-fn assumed(spec: &Spec) -> String {
+fn assumed(spec: &Spec) -> Sentence {
     let shown = spec.inputs.iter().map(|input| {
         let dims = input.dims.iter().map(|dim| match dim {
             Dim::Known(n) => n.to_string(),
@@ -157,11 +162,15 @@ fn assumed(spec: &Spec) -> String {
     let shown = shown.collect::<Vec<_>>().join(", ");
     let names: Vec<String> = spec.dims.keys().map(|name| format!("`--dim {name}=…`")).collect();
     let how = if names.is_empty() {
-        String::new()
+        Sentence::default()
     } else {
-        format!("; set {} if it is another", names.join(" "))
+        say!("; set {names} if it is another", names = names.join(" "))
     };
-    format!("what the model reads is not printed; {shown} follows from its first layer{how}")
+    say!(
+        "what the model reads is not printed; {shown} follows from its first layer{how}",
+        shown,
+        how
+    )
 }
 
 /// What the model may be given, in the order in which it is tried.
@@ -174,7 +183,7 @@ fn inputs(root: &Printed) -> Result<Vec<Spec>, Error> {
     let Some((_, kind, size)) = first else {
         return Err(Error::new(
             ErrorKind::NoGraph,
-            "the print names no layer that PyTorch has, from which its input would follow",
+            say!("the print names no layer that PyTorch has, from which its input would follow"),
         ));
     };
     let named = |name: &str| Dim::Named(name.to_owned());

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
+use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::tensor::{DType, numel};
 
@@ -79,19 +80,26 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
     let size = u64::from_le_bytes(size);
     let behind = source.len().saturating_sub(8);
     if size > HEADER_MAX {
-        let message = format!("the safetensors header has {size} bytes, more than {HEADER_MAX}");
+        let message = say!(
+            "the safetensors header has {size} bytes, more than {header_max}",
+            size,
+            header_max = HEADER_MAX
+        );
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
     let mut header = vec![0; usize::try_from(size.min(behind)).unwrap_or(0)];
     source.read_at(8, &mut header)?;
-    let header = object("the safetensors header", &header)?;
+    let header = object(&say!("the safetensors header"), &header)?;
     let mut tensors = Vec::new();
     let mut end_of_data = 0;
     for (name, entry) in header.iter().filter(|(name, _)| *name != "__metadata__") {
         let (begin, end, tensor) = tensor(name, entry)?;
         let bytes = tensor.dtype.size().times(numel(&tensor.dims)).0;
         if end.checked_sub(begin) != Some(bytes) {
-            return Err(invalid(name, &format!("lies in {begin}..{end} and has {bytes} bytes")));
+            return Err(invalid(
+                name,
+                &say!("lies in {begin}..{end} and has {bytes} bytes", begin, end, bytes),
+            ));
         }
         end_of_data = end.max(end_of_data);
         tensors.push((begin, tensor));
@@ -106,8 +114,10 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
     };
     "safetensors".clone_into(&mut graph.producer);
     if behind.saturating_sub(size) < end_of_data {
-        let message = "the file ends before its tensors do; its header is whole, and nothing else is \
-                       read";
+        let message = say!(
+            "the file ends before its tensors do; its header is whole, and nothing else is \
+                       read"
+        );
         graph.diagnostics.push(Diagnostic::new(Severity::Warning, "cut-off", message));
     }
     Ok((graph, config, fidelity))
@@ -139,12 +149,16 @@ pub fn is_index(head: &str) -> bool {
 pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     let size = source.len();
     if size > HEADER_MAX {
-        let message = format!("the index has {size} bytes, more than {HEADER_MAX}");
+        let message = say!(
+            "the index has {size} bytes, more than {header_max}",
+            size,
+            header_max = HEADER_MAX
+        );
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
     source.read_at(0, &mut bytes)?;
-    let index = object("the index of safetensors files", &bytes)?;
+    let index = object(&say!("the index of safetensors files"), &bytes)?;
     let Some(names) = index.get("weight_map").and_then(Json::as_object) else {
         return Err(missing("weight_map"));
     };
@@ -173,11 +187,13 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     let mut graph = states(tensors.collect())?;
     "safetensors index".clone_into(&mut graph.producer);
     let files = names.values().filter_map(Json::as_str).collect::<BTreeSet<_>>();
-    let message = format!(
-        "the index names {} tensors in {} files and their bytes together, no sizes: {total} bytes are \
+    let message = say!(
+        "the index names {n} tensors in {n_2} files and their bytes together, no sizes: {total} bytes are \
          divided among them evenly, as {dtype}; a single file with all tensors has the size of each",
-        trained.len(),
-        files.len()
+        n = trained.len(),
+        n_2 = files.len(),
+        total,
+        dtype
     );
     graph.diagnostics.push(Diagnostic::new(Severity::Warning, "sizes-unknown", message));
     Ok(graph)
@@ -186,7 +202,11 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
 /// A program of nothing but state.
 fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
     if tensors.len() > TENSORS_MAX {
-        let message = format!("the file has {} tensors, more than {TENSORS_MAX}", tensors.len());
+        let message = say!(
+            "the file has {n} tensors, more than {tensors_max}",
+            n = tensors.len(),
+            tensors_max = TENSORS_MAX
+        );
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
     let state = |tensor: Tensor<'_>| State {
@@ -199,11 +219,13 @@ fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
     let parameters = states.iter().filter(|state| state.is_trained).count();
     let buffers = states.len().saturating_sub(parameters);
     let mut graph = states::program(states)?;
-    let message = format!(
+    let message = say!(
         "the file has tensors and no program: counted are {parameters} parameters, their gradients and \
          the optimizer's state, and {buffers} buffers; activations are not, so a training run takes \
          more, most often much more. For all of it open the model's graph: \
-         `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`, or ONNX"
+         `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`, or ONNX",
+        parameters,
+        buffers
     );
     graph.diagnostics.push(Diagnostic::new(Severity::Error, "states-only", message));
     Ok(graph)
@@ -217,16 +239,17 @@ fn is_buffer_name(name: &str) -> bool {
 /// Where a tensor lies, and what it is.
 fn tensor<'j>(name: &'j str, entry: &Json) -> Result<(u64, u64, Tensor<'j>), Error> {
     let text = entry.get("dtype").and_then(Json::as_str);
-    let text = text.ok_or_else(|| invalid(name, "has no `dtype`"))?;
+    let text = text.ok_or_else(|| invalid(name, &say!("has no `dtype`")))?;
     let dtype = dtype(text)
-        .ok_or_else(|| invalid(name, &format!("is of type `{text}`, which is not supported")))?;
+        .ok_or_else(|| invalid(name, &say!("is of type `{text}`, which is not supported", text)))?;
     let list = |key: &str| -> Option<Vec<u64>> {
         entry.get(key)?.as_array()?.iter().map(Json::as_u64).collect()
     };
-    let dims = list("shape").ok_or_else(|| invalid(name, "has no `shape` of whole numbers"))?;
+    let dims =
+        list("shape").ok_or_else(|| invalid(name, &say!("has no `shape` of whole numbers")))?;
     match list("data_offsets").as_deref() {
         Some(&[begin, end]) => Ok((begin, end, Tensor { name, dtype, dims })),
-        _ => Err(invalid(name, "has no `data_offsets` of two numbers")),
+        _ => Err(invalid(name, &say!("has no `data_offsets` of two numbers"))),
     }
 }
 
@@ -252,21 +275,22 @@ fn dtype(text: &str) -> Option<DType> {
     })
 }
 
-fn object(what: &str, bytes: &[u8]) -> Result<Map<String, Json>, Error> {
+fn object(what: &Sentence, bytes: &[u8]) -> Result<Map<String, Json>, Error> {
     serde_json::from_slice(bytes).map_err(|error| {
-        let message = format!("{what} is not the JSON that it should be: {error}");
+        let message = say!("{what} is not the JSON that it should be: {error}", what, error);
         Error::new(ErrorKind::Corrupt, message)
     })
 }
 
-fn invalid(name: &str, what: &str) -> Error {
-    Error::new(ErrorKind::InvalidGraph, format!("the tensor `{name}` {what}"))
+fn invalid(name: &str, what: &Sentence) -> Error {
+    Error::new(ErrorKind::InvalidGraph, say!("the tensor `{name}` {what}", name, what))
 }
 
 fn missing(key: &str) -> Error {
-    let message = format!(
+    let message = say!(
         "`{key}` is missing in the index of safetensors files; open one of the files, or all tensors \
-         in one"
+         in one",
+        key
     );
     Error::new(ErrorKind::InvalidGraph, message)
 }

@@ -30,7 +30,10 @@ pub(super) fn program(states: Vec<State>) -> Result<Graph, Error> {
     let mut result = "states".to_owned();
     for State { name, dtype, dims, is_trained } in states {
         if name.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidGraph, "a tensor of the file has no name"));
+            return Err(Error::new(
+                ErrorKind::InvalidGraph,
+                say!("a tensor of the file has no name"),
+            ));
         }
         if name.starts_with(&result) {
             result = format!("{name}/states");
@@ -46,7 +49,7 @@ pub(super) fn program(states: Vec<State>) -> Result<Graph, Error> {
         graph.values.push(Value { name, declared: None, initializer });
     }
     if inputs.is_empty() {
-        let message = "the file has no floating-point tensor, so there is nothing to train";
+        let message = say!("the file has no floating-point tensor, so there is nothing to train");
         return Err(Error::new(ErrorKind::NoGraph, message));
     }
     graph.members.append(&mut buffers);

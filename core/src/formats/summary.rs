@@ -106,14 +106,15 @@ fn finish(
     spec.diagnostics.extend(printed::unsure(&unknown, Fidelity::ApproximateOrder));
     spec.diagnostics.extend(notes);
     let how = if overwrites {
-        "overwrite what they read, as in torchvision's models"
+        say!("overwrite what they read, as in torchvision's models")
     } else {
-        "do not overwrite what they read"
+        say!("do not overwrite what they read")
     };
-    let message = format!(
+    let message = say!(
         "a table has no kernels, strides and padding: those are taken that give its sizes and \
          parameters; activations are assumed to {how}; calls of functions (`x + y`, `torch.cat`) are \
-         known for known blocks only"
+         known for known blocks only",
+        how
     );
     spec.diagnostics.push(Diagnostic::new(Severity::Warning, "solved-table", message));
     if let Some(total) = table.total {
@@ -133,8 +134,11 @@ fn compare(spec: &Spec, total: u64) -> Option<Diagnostic> {
         .map(|literal| literal.dims.iter().fold(1_u64, |all, &n| all.saturating_mul(n)));
     let ours = ours.fold(0, u64::saturating_add);
     (ours != total).then(|| {
-        let message =
-            format!("the table counts {total} parameters, and what was read of it has {ours}");
+        let message = say!(
+            "the table counts {total} parameters, and what was read of it has {ours}",
+            total,
+            ours
+        );
         Diagnostic::new(Severity::Warning, "parameters-differ", message)
     })
 }
@@ -148,14 +152,14 @@ fn input(table: &Table) -> Result<Vec<u64>, Error> {
     let Some(first) = first else {
         return Err(Error::new(
             ErrorKind::NoGraph,
-            "the table has no layer with an output's shape",
+            say!("the table has no layer with an output's shape"),
         ));
     };
     solve::first_input(first, table.input_size).ok_or_else(|| {
         Error::new(
             ErrorKind::NoGraph,
-            "the table does not have the model's input; print it with `col_names=(\"input_size\", \
-             \"output_size\", \"num_params\")`",
+            say!("the table does not have the model's input; print it with `col_names=(\"input_size\", \
+             \"output_size\", \"num_params\")`"),
         )
     })
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::diagnostic::{ASSUMED_DIMENSION, Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim, Elements, Graph, Node, ValueId};
+use crate::sentence::Sentence;
 use crate::tensor::{DType, TensorType};
 
 /// SIZE: elements along one dimension at most.
@@ -279,7 +280,12 @@ impl Binding {
             };
             let dim = exact.or_else(alias).ok_or_else(|| unknown_name(name, &open))?;
             if size == 0 || size > DIM_MAX {
-                let message = format!("dimension `{name}` is {size}; choose 1 to {DIM_MAX}");
+                let message = say!(
+                    "dimension `{name}` is {size}; choose 1 to {dim_max}",
+                    name,
+                    size,
+                    dim_max = DIM_MAX
+                );
                 return Err(Error::new(ErrorKind::BadConfig, message));
             }
             chosen.insert(dim.name.clone(), size);
@@ -298,12 +304,17 @@ impl Binding {
             let is_assumed = stated.is_none() || graph.assumed_dims.contains(&dim.name);
             if is_assumed && !(dim.batch && matches!(batch, Batch::Fixed(_))) {
                 let is_second = !dim.batch && Meaning::of(&dim.name) == Meaning::Batch;
-                let follows =
-                    if is_second { ", and follows the batch where only that is set" } else { "" };
-                let message = format!(
-                    "dimension `{}` of {} is assumed to be {size}{follows}; set it to what you train with",
-                    dim.name,
-                    dim.inputs.join(", ")
+                let follows = if is_second {
+                    say!(", and follows the batch where only that is set")
+                } else {
+                    Sentence::default()
+                };
+                let message = say!(
+                    "dimension `{name}` of {inputs} is assumed to be {size}{follows}; set it to what you train with",
+                    name = dim.name,
+                    inputs = dim.inputs.join(", "),
+                    size,
+                    follows
                 );
                 let assumes = Diagnostic::new(Severity::Info, ASSUMED_DIMENSION, message);
                 sink.push(assumes.at(dim.name.as_str()));
@@ -337,7 +348,7 @@ impl Binding {
         // Exporters leave out the shape of a number.
         let dims = dims.or_else(|| self.counts.contains(&id).then_some(&[]));
         let (Some(declared), Some(dims)) = (declared, dims) else {
-            let message = format!("the input `{name}` has no shape; export the model with one");
+            let message = say!("the input `{name}` has no shape; export the model with one", name);
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         };
         let sizes = dims.iter().enumerate().map(|(axis, dim)| {
@@ -369,20 +380,20 @@ impl Binding {
     }
 
     /// The assumed sizes as the beginning of a message about what may follow from them.
-    pub(super) fn assumed(&self) -> String {
+    pub(super) fn assumed(&self) -> Sentence {
         let size = |name: &String| self.dims.get(name).copied().unwrap_or(1);
         let all: Vec<_> =
             self.assumed.iter().map(|name| format!("{name}={}", size(name))).collect();
-        let [first, ..] = self.assumed.as_slice() else { return String::new() };
+        let [first, ..] = self.assumed.as_slice() else { return Sentence::default() };
         let all = all.join(", ");
-        format!("assumed: {all}; if that is wrong, set it (`--dim {first}=…`). With it, ")
+        say!("assumed: {all}; if that is wrong, set it (`--dim {first}=…`). With it, ", all, first)
     }
 
     /// The numbers as a clause for messages: ` with batch = 2, seq = 64`.
-    pub(super) fn given(&self) -> String {
+    pub(super) fn given(&self) -> Sentence {
         let all: Vec<String> =
             self.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
-        if all.is_empty() { String::new() } else { format!(" with {}", all.join(", ")) }
+        if all.is_empty() { Sentence::default() } else { say!(" with {all}", all = all.join(", ")) }
     }
 }
 
@@ -420,9 +431,9 @@ fn leads(graph: &Graph, name: &str) -> bool {
 fn unknown_name(name: &str, open: &[OpenDim]) -> Error {
     let names: Vec<String> = open.iter().map(|dim| format!("`{}`", dim.name)).collect();
     let message = if names.is_empty() {
-        format!("the model has no dimension `{name}`: all of its inputs are scalars")
+        say!("the model has no dimension `{name}`: all of its inputs are scalars", name)
     } else {
-        format!("the model has no dimension `{name}`; it has {}", names.join(", "))
+        say!("the model has no dimension `{name}`; it has {names}", name, names = names.join(", "))
     };
     Error::new(ErrorKind::BadConfig, message)
 }

@@ -37,7 +37,7 @@ fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         _ => linear_rule(call)?,
     }
     let (x, a, b) = (call.need(0)?, call.need(3)?, call.need(4)?);
-    let mut base = call.take(0).ok_or_else(|| OpError::new("the layer has no result"))?;
+    let mut base = call.take(0).ok_or_else(|| OpError::new(say!("the layer has no result")))?;
     let dtype = base.dtype();
     // The class for layers of 4 bits copies their result.
     if bits == Some(4) {

@@ -36,12 +36,14 @@ fn by_head(
         [n, heads, length, width] => Ok([n, heads, length, width]),
         [n, length, all] => {
             let stated = inference.node.int(heads);
-            let count = size(stated.ok_or_else(|| OpError::new(format!("`{heads}` is missing")))?)?;
-            let width = exact_div(all, count)
-                .ok_or_else(|| OpError::new(format!("{count} heads do not divide {all}")))?;
+            let count =
+                size(stated.ok_or_else(|| OpError::new(say!("`{heads}` is missing", heads)))?)?;
+            let width = exact_div(all, count).ok_or_else(|| {
+                OpError::new(say!("{count} heads do not divide {all}", count, all))
+            })?;
             Ok([n, count, length, width])
         }
-        _ => Err(OpError::new(format!("{tensor} has neither 3 nor 4 dimensions"))),
+        _ => Err(OpError::new(say!("{tensor} has neither 3 nor 4 dimensions", tensor))),
     }
 }
 
@@ -52,7 +54,11 @@ fn attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let [kv_n, kv_heads, kv_length, k_width] = by_head(inference, k, "kv_num_heads")?;
     let [_, _, _, v_width] = by_head(inference, v, "kv_num_heads")?;
     if width != k_width {
-        return Err(OpError::new(format!("queries of {width} meet keys of {k_width}")));
+        return Err(OpError::new(say!(
+            "queries of {width} meet keys of {k_width}",
+            width,
+            k_width
+        )));
     }
     let past = inference.optional(4).map_or(0, |past| dim(&past.dims, 2));
     let total = kv_length.saturating_add(past);
@@ -102,7 +108,7 @@ fn linear_attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn whole_attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (q, v) = (inference.input(0)?, inference.input(2)?);
     let (Some((_, rows)), Some(&width)) = (q.dims.split_last(), v.dims.last()) else {
-        return Err(OpError::new("queries and values need dimensions"));
+        return Err(OpError::new(say!("queries and values need dimensions")));
     };
     let mut dims = rows.to_vec();
     dims.push(width);
@@ -199,7 +205,7 @@ fn attention_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         let arguments =
             operands.into_iter().chain([softcap, Value::Int(mode), precision]).collect();
         let mut made = run_row(call, "attention_by_hand", arguments)?.into_iter();
-        let y = made.next().ok_or_else(|| OpError::new("it has no formula"))?;
+        let y = made.next().ok_or_else(|| OpError::new(say!("it has no formula")))?;
         if let Some(scores) = made.next() {
             call.set(3, scores);
         }

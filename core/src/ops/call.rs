@@ -124,8 +124,9 @@ impl<'a> Call<'a> {
     /// When the input is left out or its type is not known.
     pub fn input_type(&self, position: usize) -> Result<&'a TensorType, OpError> {
         let id = self.node.input(position);
-        id.and_then(|ValueId(id)| self.types.get(id)?.as_ref())
-            .ok_or_else(|| OpError::new(format!("input {position} is missing or has no shape")))
+        id.and_then(|ValueId(id)| self.types.get(id)?.as_ref()).ok_or_else(|| {
+            OpError::new(say!("input {position} is missing or has no shape", position))
+        })
     }
 
     /// Type of an output.
@@ -135,7 +136,7 @@ impl<'a> Call<'a> {
     pub fn output_type(&self, position: usize) -> Result<&'a TensorType, OpError> {
         let id = self.node.output(position);
         id.and_then(|ValueId(id)| self.types.get(id)?.as_ref())
-            .ok_or_else(|| OpError::new(format!("output {position} has no shape")))
+            .ok_or_else(|| OpError::new(say!("output {position} has no shape", position)))
     }
 
     /// Integers of an input, where they are known.

@@ -3,6 +3,7 @@
 use super::OpError;
 use super::fold::LIMIT;
 use crate::graph::{Elements, Node, ValueId};
+use crate::sentence::Sentence;
 use crate::tensor::{DType, TensorType};
 
 /// One output as a rule found it.
@@ -24,7 +25,7 @@ pub struct Inference<'a> {
     types: &'a [Option<TensorType>],
     elements: &'a [Option<Elements>],
     made: Vec<Made>,
-    notes: Vec<String>,
+    notes: Vec<Sentence>,
 }
 
 impl<'a> Inference<'a> {
@@ -44,8 +45,9 @@ impl<'a> Inference<'a> {
     /// # Errors
     /// When the input is left out or its type is not known.
     pub fn input(&self, position: usize) -> Result<&'a TensorType, OpError> {
-        self.optional(position)
-            .ok_or_else(|| OpError::new(format!("input {position} is missing or has no shape")))
+        self.optional(position).ok_or_else(|| {
+            OpError::new(say!("input {position} is missing or has no shape", position))
+        })
     }
 
     /// Type of the input at this position, where it is given and known.
@@ -84,7 +86,7 @@ impl<'a> Inference<'a> {
     /// When they are only known while the model runs.
     pub fn needed_ints(&self, position: usize) -> Result<&'a [i64], OpError> {
         self.ints(position).ok_or_else(|| {
-            OpError::new(format!("the shape depends on the contents of input {position}"))
+            OpError::new(say!("the shape depends on the contents of input {position}", position))
         })
     }
 
@@ -134,12 +136,12 @@ impl<'a> Inference<'a> {
     }
 
     /// Notes that a size was assumed which only a run would show; a sentence.
-    pub fn assume(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
+    pub fn assume(&mut self, note: Sentence) {
+        self.notes.push(note);
     }
 
     /// The outputs and what was assumed for them.
-    pub fn finish(self) -> (Vec<Made>, Vec<String>) {
+    pub fn finish(self) -> (Vec<Made>, Vec<Sentence>) {
         (self.made, self.notes)
     }
 }

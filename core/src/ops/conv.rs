@@ -50,10 +50,18 @@ fn slide(inference: &Inference<'_>, weight: usize) -> Result<Dims, OpError> {
     let channels = dim(&x.dims, 1);
     let expected = dim(&w.dims, 1).saturating_mul(group);
     if x.rank() < 2 || w.rank() != x.rank() {
-        return Err(OpError::new(format!("ranks {} and {} do not fit", x.rank(), w.rank())));
+        return Err(OpError::new(say!(
+            "ranks {rank} and {rank_2} do not fit",
+            rank = x.rank(),
+            rank_2 = w.rank()
+        )));
     }
     if channels != expected {
-        return Err(OpError::new(format!("{channels} channels where weights take {expected}")));
+        return Err(OpError::new(say!(
+            "{channels} channels where weights take {expected}",
+            channels,
+            expected
+        )));
     }
     let windows = Windows::parse(inference, from(&w.dims, 2).into())?;
     let mut dims = Dims::from_slice(&[dim(&x.dims, 0), dim(&w.dims, 0)]);
@@ -66,11 +74,15 @@ fn conv_transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, w) = (inference.input(0)?, inference.input(1)?);
     let group = u64::try_from(inference.node.int("group").unwrap_or(1)).unwrap_or(0);
     if x.rank() < 2 || w.rank() != x.rank() {
-        return Err(OpError::new(format!("ranks {} and {} do not fit", x.rank(), w.rank())));
+        return Err(OpError::new(say!(
+            "ranks {rank} and {rank_2} do not fit",
+            rank = x.rank(),
+            rank_2 = w.rank()
+        )));
     }
     if dim(&x.dims, 1) != dim(&w.dims, 0) {
         let (has, takes) = (dim(&x.dims, 1), dim(&w.dims, 0));
-        return Err(OpError::new(format!("{has} channels where weights take {takes}")));
+        return Err(OpError::new(say!("{has} channels where weights take {takes}", has, takes)));
     }
     let sizes_in = from(&x.dims, 2);
     let windows = Windows::parse(inference, from(&w.dims, 2).into())?;
@@ -82,7 +94,7 @@ fn conv_transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
         let extra = spatial(inference, "output_padding", sizes_in.len(), 0)?;
         for (position, (&size, &extra)) in sizes_in.iter().zip(&extra).enumerate() {
             let grown = grow(&windows, position, size, extra);
-            dims.push(grown.ok_or_else(|| OpError::new("the padding removes everything"))?);
+            dims.push(grown.ok_or_else(|| OpError::new(say!("the padding removes everything")))?);
         }
     }
     inference.set(0, TensorType::new(x.dtype, dims));
@@ -111,7 +123,7 @@ fn grow(windows: &Windows, axis: usize, size: u64, extra: u64) -> Option<u64> {
 fn causal_conv(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, w) = (inference.input(0)?, inference.input(1)?);
     let (&[n, channels, _], &[_, _, taps]) = (x.dims.as_slice(), w.dims.as_slice()) else {
-        return Err(OpError::new(format!("{x} and {w} do not have 3 dimensions each")));
+        return Err(OpError::new(say!("{x} and {w} do not have 3 dimensions each", x, w)));
     };
     inference.set(0, x.clone());
     inference.set_dims(1, x.dtype, [n, channels, taps.saturating_sub(1)]);
@@ -148,8 +160,12 @@ fn col2im(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let image = sizes(inference.needed_ints(1)?)?;
     let block = sizes(inference.needed_ints(2)?)?;
-    let channels = exact_div(dim(&x.dims, 1), numel(&block))
-        .ok_or_else(|| OpError::new(format!("blocks of {block:?} do not divide the channels")))?;
+    let channels = exact_div(dim(&x.dims, 1), numel(&block)).ok_or_else(|| {
+        OpError::new(say!(
+            "blocks of {block} do not divide the channels",
+            block = format!("{block:?}")
+        ))
+    })?;
     let mut dims = before(&x.dims, 1).to_vec();
     dims.push(channels);
     dims.extend(image);

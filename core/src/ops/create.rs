@@ -74,7 +74,7 @@ fn constant(inference: &mut Inference<'_>) -> Result<(), OpError> {
         }
         return Ok(());
     }
-    Err(OpError::new("it has no value of a kind that can be read"))
+    Err(OpError::new(say!("it has no value of a kind that can be read")))
 }
 
 /// Without a value, zeros of `float32`.
@@ -98,7 +98,7 @@ fn constant_of_shape(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn range(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let dtype = inference.input(0)?.dtype;
     let scalar = |position| inference.elements(position).filter(|elements| elements.len() == 1);
-    let unknown = || OpError::new("the bounds are only known while it runs");
+    let unknown = || OpError::new(say!("the bounds are only known while it runs"));
     let (Some(start), Some(limit), Some(delta)) = (scalar(0), scalar(1), scalar(2)) else {
         return Err(unknown());
     };
@@ -114,7 +114,7 @@ fn range(inference: &mut Inference<'_>) -> Result<(), OpError> {
                 if forward { limit.checked_sub(start) } else { start.checked_sub(limit) };
             let distance = u64::try_from(distance.unwrap_or(0).max(0)).unwrap_or(0);
             if delta == 0 {
-                return Err(OpError::new("a step of 0 is invalid"));
+                return Err(OpError::new(say!("a step of 0 is invalid")));
             }
             let count = distance.div_ceil(delta.unsigned_abs());
             inference.set_dims(0, dtype, [count]);
@@ -141,7 +141,7 @@ fn range(inference: &mut Inference<'_>) -> Result<(), OpError> {
             }
             Ok(())
         }
-        _ => Err(OpError::new("the bounds are of different types")),
+        _ => Err(OpError::new(say!("the bounds are of different types"))),
     }
 }
 

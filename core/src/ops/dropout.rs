@@ -35,7 +35,8 @@ fn dropout(inference: &mut Inference<'_>) -> Result<(), OpError> {
 }
 
 fn random(inference: &mut Inference<'_>) -> Result<(), OpError> {
-    let shape = inference.node.ints("shape").ok_or_else(|| OpError::new("`shape` is missing"))?;
+    let shape =
+        inference.node.ints("shape").ok_or_else(|| OpError::new(say!("`shape` is missing")))?;
     let dtype = dtype_attribute(inference, "dtype")?.unwrap_or(DType::Float32);
     let dims = sizes(shape)?;
     inference.set_dims(0, dtype, dims);

@@ -33,10 +33,14 @@ fn group_ends(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn grouped_mm(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, weight) = (inference.input(0)?, inference.input(1)?);
     let (&[rows, width], &[_, makes, takes]) = (x.dims.as_slice(), weight.dims.as_slice()) else {
-        return Err(OpError::new("a grouped product takes rows and a matrix for each group"));
+        return Err(OpError::new(say!("a grouped product takes rows and a matrix for each group")));
     };
     if width != takes {
-        return Err(OpError::new(format!("{width} features where weights take {takes}")));
+        return Err(OpError::new(say!(
+            "{width} features where weights take {takes}",
+            width,
+            takes
+        )));
     }
     inference.set_dims(0, weight.dtype, [rows, makes]);
     Ok(())

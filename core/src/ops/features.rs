@@ -63,7 +63,7 @@ fn mel_weights(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn counted(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let last = inference.node.ints("ngram_indexes").and_then(|list| list.iter().max());
-    let last = last.ok_or_else(|| OpError::new("`ngram_indexes` is missing"))?;
+    let last = last.ok_or_else(|| OpError::new(say!("`ngram_indexes` is missing")))?;
     let mut dims = before(&x.dims, x.rank().saturating_sub(1)).to_vec();
     dims.push(size(last.saturating_add(1))?);
     inference.set_dims(0, DType::Float32, dims);

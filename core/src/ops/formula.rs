@@ -53,7 +53,7 @@ pub(super) fn lookup(name: &str) -> Option<&'static Operator> {
 fn shapes(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let rt = Runtime::new(ANY, PyTorch::LATEST);
     let node = inference.node;
-    let row = formula::lookup(&node.op).ok_or_else(|| OpError::new("it has no formula"))?;
+    let row = formula::lookup(&node.op).ok_or_else(|| OpError::new(say!("it has no formula")))?;
     let placed = |position: usize| {
         let ty: &TensorType = inference.optional(position)?;
         Some(rt.empty(ty.dtype, &ty.dims))
@@ -71,7 +71,7 @@ fn run(call: &mut Call<'_>) -> Result<(), OpError> {
     let (plain, overload) = call.node.op.split_once('.').unwrap_or((&call.node.op, ""));
     let own = formula::lookup(&format!("{plain}_")).filter(|_| in_place);
     let row = own.or_else(|| formula::lookup(&format!("{plain}.{overload}")));
-    let row = row.ok_or_else(|| OpError::new("it has no formula"))?;
+    let row = row.ok_or_else(|| OpError::new(say!("it has no formula")))?;
     let placed = |position: usize| call.need(position).ok();
     let arguments = arguments(row, call.node, placed, |position| call.ints(position))?;
     let made = row.run(call.rt, arguments, in_place && own.is_none());
@@ -104,7 +104,7 @@ pub(super) fn run_row(
 }
 
 fn made_by(call: &Call<'_>, name: &str, arguments: Vec<Value>) -> Result<Value, OpError> {
-    let row = formula::lookup(name).ok_or_else(|| OpError::new("it has no formula"))?;
+    let row = formula::lookup(name).ok_or_else(|| OpError::new(say!("it has no formula")))?;
     if !row.is_proven {
         call.is_unproven();
     }
@@ -120,7 +120,7 @@ pub(super) fn value_of(tensor: Option<Tensor>) -> Value {
 /// attributes; `made` has the sizes of the first output.
 pub(super) fn spelled(call: &mut Call<'_>) -> Result<(), OpError> {
     let name = call.node.op.as_str();
-    let row = formula::lookup(name).ok_or_else(|| OpError::new("it has no formula"))?;
+    let row = formula::lookup(name).ok_or_else(|| OpError::new(say!("it has no formula")))?;
     let operator = super::lookup(&call.node.domain, name);
     let (inputs, numbers) =
         operator.map_or((0, MANY), |operator| (*operator.inputs.end(), operator.numbers_from));
@@ -200,8 +200,8 @@ fn arguments<'a>(
                 tensors.push(placed(position).map_or(Value::Nothing, Value::Tensor));
             } else if name.strip_prefix('#') == Some(*parameter) {
                 let known = ints(position);
-                let known =
-                    known.ok_or_else(|| OpError::new(format!("`{parameter}` is unknown")))?;
+                let known = known
+                    .ok_or_else(|| OpError::new(say!("`{parameter}` is unknown", parameter)))?;
                 sizes = Some(Value::List(known.iter().map(|&n| Value::Int(n)).collect()));
             }
         }
@@ -238,7 +238,7 @@ fn attribute(name: &str, attribute: Option<&Attribute>) -> Result<Value, OpError
             | Attribute::Body(_)
             | Attribute::Unsupported,
         ) => {
-            return Err(OpError::new(format!("`{name}` is of a form that is unknown")));
+            return Err(OpError::new(say!("`{name}` is of a form that is unknown", name)));
         }
     })
 }

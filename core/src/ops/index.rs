@@ -76,7 +76,7 @@ fn gather_positions(dims: &[u64], axis: usize, indices: &[i64]) -> Option<Vec<us
 fn gather_elements(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (data, indices) = (inference.input(0)?, inference.input(1)?);
     if data.rank() != indices.rank() {
-        return Err(OpError::new("data and indices differ in rank"));
+        return Err(OpError::new(say!("data and indices differ in rank")));
     }
     inference.set_dims(0, data.dtype, indices.dims.clone());
     Ok(())
@@ -86,10 +86,14 @@ fn gather_nd(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (data, indices) = (inference.input(0)?, inference.input(1)?);
     let batch = usize::try_from(inference.node.int("batch_dims").unwrap_or(0)).unwrap_or(0);
     let (&depth, lead) =
-        indices.dims.split_last().ok_or_else(|| OpError::new("the indices are a scalar"))?;
+        indices.dims.split_last().ok_or_else(|| OpError::new(say!("the indices are a scalar")))?;
     let taken = usize::try_from(depth).unwrap_or(usize::MAX).saturating_add(batch);
     if taken > data.rank() {
-        return Err(OpError::new(format!("indices of {depth} into rank {}", data.rank())));
+        return Err(OpError::new(say!(
+            "indices of {depth} into rank {rank}",
+            depth,
+            rank = data.rank()
+        )));
     }
     let mut dims = lead.to_vec();
     dims.extend(from(&data.dims, taken));
@@ -101,7 +105,7 @@ fn gather_nd(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn index_pairs(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, rows) = (inference.input(0)?, inference.input(1)?);
     if x.rank() < 2 {
-        return Err(OpError::new("two indices into fewer dimensions"));
+        return Err(OpError::new(say!("two indices into fewer dimensions")));
     }
     let dims = [rows.dims.as_slice(), from(&x.dims, 2)].concat();
     inference.set_dims(0, x.dtype, dims);
@@ -114,7 +118,7 @@ fn one_hot(inference: &mut Inference<'_>) -> Result<(), OpError> {
         Some(Elements::Ints(list)) => list.first().copied(),
         _ => None,
     };
-    let depth = depth.ok_or_else(|| OpError::new("the depth is only known while it runs"))?;
+    let depth = depth.ok_or_else(|| OpError::new(say!("the depth is only known while it runs")))?;
     let rank = indices.rank().saturating_add(1);
     let axis = axis(inference.node.int("axis").unwrap_or(-1), rank)?;
     let mut dims = indices.dims.clone();
@@ -154,9 +158,9 @@ fn non_zero(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let count = if let Some(count) = found {
         u64::try_from(count).unwrap_or(u64::MAX)
     } else {
-        inference.assume(
-            "the number of non-zero elements depends on data; all are assumed to be non-zero",
-        );
+        inference.assume(say!(
+            "the number of non-zero elements depends on data; all are assumed to be non-zero"
+        ));
         x.numel()
     };
     inference.set_dims(0, DType::Int64, [rank, count]);
@@ -165,7 +169,9 @@ fn non_zero(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 fn unique(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
-    inference.assume("the number of unique elements depends on data; all are assumed to be unique");
+    inference.assume(say!(
+        "the number of unique elements depends on data; all are assumed to be unique"
+    ));
     let axis = inference.node.int("axis").map(|a| axis(a, x.rank())).transpose()?;
     let count = axis.map_or_else(|| x.numel(), |axis| dim(&x.dims, axis));
     let dims = if axis.is_some() { x.dims.clone() } else { Dims::from_slice(&[count]) };
@@ -181,9 +187,9 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let count = if let Some(list) = inference.ints(1) {
         u64::try_from(list.iter().filter(|&&n| n != 0).count()).unwrap_or(u64::MAX)
     } else {
-        inference.assume(
-            "the number of selected elements depends on data; all are assumed to be selected",
-        );
+        inference.assume(say!(
+            "the number of selected elements depends on data; all are assumed to be selected"
+        ));
         condition.numel()
     };
     let dims = match inference.node.int("axis") {
@@ -248,7 +254,7 @@ fn place(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn last_tokens(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let &[n, _, classes] = x.dims.as_slice() else {
-        return Err(OpError::new("scores are for samples, tokens and classes"));
+        return Err(OpError::new(say!("scores are for samples, tokens and classes")));
     };
     inference.set_dims(0, x.dtype, [n, classes]);
     Ok(())

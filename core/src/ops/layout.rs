@@ -53,7 +53,11 @@ fn transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
         Some(perm) => {
             let seen = axis_mask(perm, x.rank())?;
             if perm.len() != x.rank() || seen.contains(&false) {
-                return Err(OpError::new(format!("{perm:?} is no order of {} axes", x.rank())));
+                return Err(OpError::new(say!(
+                    "{perm} is no order of {rank} axes",
+                    perm = format!("{perm:?}"),
+                    rank = x.rank()
+                )));
             }
             perm.iter().map(|&a| axis(a, x.rank())).collect::<Result<_, _>>()?
         }
@@ -80,9 +84,11 @@ fn concat(inference: &mut Inference<'_>) -> Result<(), OpError> {
         let alike = next.rank() == first.rank()
             && next.dims.iter().zip(&first.dims).enumerate().all(|(i, (a, b))| i == axis || a == b);
         if !alike {
-            return Err(OpError::new(format!(
-                "{:?} and {:?} differ outside axis {axis}",
-                first.dims, next.dims
+            return Err(OpError::new(say!(
+                "{dims} and {dims_2} differ outside axis {axis}",
+                dims = format!("{:?}", first.dims),
+                dims_2 = format!("{:?}", next.dims),
+                axis
             )));
         }
         let length = dim(&next.dims, axis).saturating_mul(times(position));
@@ -120,7 +126,11 @@ fn split(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let sum = parts.iter().fold(0_u64, |sum, &part| sum.saturating_add(part));
     let enough = parts.len() >= inference.n_outputs();
     if sum != whole || !enough {
-        return Err(OpError::new(format!("parts {parts:?} of a dimension of {whole}")));
+        return Err(OpError::new(say!(
+            "parts {parts} of a dimension of {whole}",
+            parts = format!("{parts:?}"),
+            whole
+        )));
     }
     let steps = fold::strides(&x.dims);
     let step = steps.get(axis).copied().unwrap_or(1);
@@ -175,13 +185,13 @@ fn span(whole: u64, start: i64, end: i64, step: i64) -> Option<(i64, i64, u64)> 
 /// `Slice(data, starts, ends, axes, steps)`.
 fn slice(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
-    let missing = || OpError::new("no bounds are stated");
+    let missing = || OpError::new(say!("no bounds are stated"));
     let starts = inference.ints_from("starts", 1)?.ok_or_else(missing)?;
     let ends = inference.ints_from("ends", 2)?.ok_or_else(missing)?;
     let axes = inference.ints_from("axes", 3)?;
     let steps = inference.ints_from("steps", 4)?;
     if starts.len() != ends.len() || axes.is_some_and(|axes| axes.len() != starts.len()) {
-        return Err(OpError::new("starts, ends and axes differ in number"));
+        return Err(OpError::new(say!("starts, ends and axes differ in number")));
     }
     let mut dims = x.dims.clone();
     let mut strides = fold::strides(&x.dims);
@@ -191,7 +201,7 @@ fn slice(inference: &mut Inference<'_>) -> Result<(), OpError> {
         let axis = axis(stated.unwrap_or_else(|| signed_len(position)), x.rank())?;
         let step = steps.and_then(|steps| steps.get(position).copied()).unwrap_or(1);
         let (start, step, count) = span(dim(&x.dims, axis), start, end, step)
-            .ok_or_else(|| OpError::new("a step of 0 is invalid"))?;
+            .ok_or_else(|| OpError::new(say!("a step of 0 is invalid")))?;
         if let (Some(d), Some(stride)) = (dims.get_mut(axis), strides.get_mut(axis)) {
             *d = count;
             offset = offset.saturating_add(start.saturating_mul(*stride));
@@ -208,7 +218,11 @@ fn tile(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let repeats = sizes(inference.needed_ints(1)?)?;
     if repeats.len() != x.rank() {
-        return Err(OpError::new(format!("{} repeats for rank {}", repeats.len(), x.rank())));
+        return Err(OpError::new(say!(
+            "{n} repeats for rank {rank}",
+            n = repeats.len(),
+            rank = x.rank()
+        )));
     }
     let dims: Dims = x.dims.iter().zip(&repeats).map(|(d, r)| d.saturating_mul(*r)).collect();
     inference.set_dims(0, x.dtype, dims);
@@ -232,21 +246,28 @@ fn tile(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn pad(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let name = if inference.node.ints("paddings").is_some() { "paddings" } else { "pads" };
-    let pads = inference.ints_from(name, 1)?.ok_or_else(|| OpError::new("`pads` is missing"))?;
+    let pads =
+        inference.ints_from(name, 1)?.ok_or_else(|| OpError::new(say!("`pads` is missing")))?;
     let every: Vec<i64> = (0..signed_len(x.rank())).collect();
     let axes = match inference.node.input(3) {
         Some(_) => inference.needed_ints(3)?,
         None => &every,
     };
     if pads.len() != axes.len().saturating_mul(2) {
-        return Err(OpError::new(format!("{} pads for {} axes", pads.len(), axes.len())));
+        return Err(OpError::new(say!(
+            "{n} pads for {n_2} axes",
+            n = pads.len(),
+            n_2 = axes.len()
+        )));
     }
     let mut dims = x.dims.clone();
     let backs = pads.iter().skip(axes.len());
     for (&a, (&front, &back)) in axes.iter().zip(pads.iter().zip(backs)) {
         if let Some(d) = dims.get_mut(axis(a, x.rank())?) {
             let padded = d.checked_add_signed(front.saturating_add(back));
-            *d = padded.ok_or_else(|| OpError::new(format!("pads {pads:?} leave nothing")))?;
+            *d = padded.ok_or_else(|| {
+                OpError::new(say!("pads {pads} leave nothing", pads = format!("{pads:?}")))
+            })?;
         }
     }
     inference.set_dims(0, x.dtype, dims);
@@ -258,7 +279,7 @@ fn pad(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 fn block(inference: &Inference<'_>) -> Result<u64, OpError> {
     let stated = inference.node.int("blocksize");
-    size(stated.ok_or_else(|| OpError::new("`blocksize` is missing"))?)
+    size(stated.ok_or_else(|| OpError::new(say!("`blocksize` is missing")))?)
 }
 
 /// `[N, C, H, W]` to `[N, C / b², H * b, W * b]`.
@@ -266,10 +287,10 @@ fn depth_to_space(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let b = block(inference)?;
     let &[n, c, h, w] = x.dims.as_slice() else {
-        return Err(OpError::new("the input must have four dimensions"));
+        return Err(OpError::new(say!("the input must have four dimensions")));
     };
     let c = exact_div(c, b.saturating_mul(b))
-        .ok_or_else(|| OpError::new(format!("blocks of {b} do not divide {c} channels")))?;
+        .ok_or_else(|| OpError::new(say!("blocks of {b} do not divide {c} channels", b, c)))?;
     inference.set_dims(0, x.dtype, [n, c, h.saturating_mul(b), w.saturating_mul(b)]);
     Ok(())
 }
@@ -279,10 +300,10 @@ fn space_to_depth(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let b = block(inference)?;
     let &[n, c, h, w] = x.dims.as_slice() else {
-        return Err(OpError::new("the input must have four dimensions"));
+        return Err(OpError::new(say!("the input must have four dimensions")));
     };
     let (Some(h), Some(w)) = (exact_div(h, b), exact_div(w, b)) else {
-        return Err(OpError::new(format!("blocks of {b} do not divide {h} by {w}")));
+        return Err(OpError::new(say!("blocks of {b} do not divide {h} by {w}", b, h, w)));
     };
     inference.set_dims(0, x.dtype, [n, c.saturating_mul(b).saturating_mul(b), h, w]);
     Ok(())

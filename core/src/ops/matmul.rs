@@ -45,12 +45,12 @@ fn matmul_at(
 ) -> Result<(), OpError> {
     let (a, b) = (inference.input(first)?, inference.input(second)?);
     let (Some((&k, a_rest)), false) = (a.dims.split_last(), b.dims.is_empty()) else {
-        return Err(OpError::new("a scalar is no matrix"));
+        return Err(OpError::new(say!("a scalar is no matrix")));
     };
     let b_batch = before(&b.dims, b.rank().saturating_sub(2));
     let b_inner = dim(&b.dims, b.rank().saturating_sub(2));
     if k != b_inner {
-        return Err(OpError::new(format!("inner dimensions {k} and {b_inner} differ")));
+        return Err(OpError::new(say!("inner dimensions {k} and {b_inner} differ", k, b_inner)));
     }
     let (row, a_batch) =
         a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
@@ -68,12 +68,12 @@ fn gemm(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let turned = |name| inference.node.int(name).unwrap_or(0) != 0;
     let (a, b) = (inference.input(0)?, inference.input(1)?);
     let (&[a0, a1], &[b0, b1]) = (a.dims.as_slice(), b.dims.as_slice()) else {
-        return Err(OpError::new("both factors must be matrices"));
+        return Err(OpError::new(say!("both factors must be matrices")));
     };
     let (m, k) = if turned("transA") { (a1, a0) } else { (a0, a1) };
     let (inner, n) = if turned("transB") { (b1, b0) } else { (b0, b1) };
     if k != inner {
-        return Err(OpError::new(format!("inner dimensions {k} and {inner} differ")));
+        return Err(OpError::new(say!("inner dimensions {k} and {inner} differ", k, inner)));
     }
     inference.set_dims(0, a.dtype, [m, n]);
     Ok(())
@@ -84,12 +84,16 @@ fn linear(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, weight) = (inference.input(0)?, inference.input(1)?);
     let (Some((&width, rows)), &[first, second]) = (x.dims.split_last(), weight.dims.as_slice())
     else {
-        return Err(OpError::new("a linear layer takes a matrix"));
+        return Err(OpError::new(say!("a linear layer takes a matrix")));
     };
     let transposed = inference.node.int("transposed").is_some_and(|n| n != 0);
     let (takes, makes) = if transposed { (second, first) } else { (first, second) };
     if width != takes {
-        return Err(OpError::new(format!("{width} features where weights take {takes}")));
+        return Err(OpError::new(say!(
+            "{width} features where weights take {takes}",
+            width,
+            takes
+        )));
     }
     let mut dims = rows.to_vec();
     dims.push(makes);
@@ -117,14 +121,23 @@ fn einsum(inference: &mut Inference<'_>) -> Result<(), OpError> {
     };
     let terms: Vec<Term> = left.split(',').map(term).collect();
     if terms.len() != inference.n_inputs() {
-        return Err(OpError::new(format!("`{equation}` is for {} inputs", terms.len())));
+        return Err(OpError::new(say!(
+            "`{equation}` is for {n} inputs",
+            equation,
+            n = terms.len()
+        )));
     }
     let mut sizes = Vec::new();
     let mut rest = Dims::new();
     for (position, term) in terms.iter().enumerate() {
         let dims = &inference.input(position)?.dims;
-        let hidden = bind(term, dims, &mut sizes)
-            .ok_or_else(|| OpError::new(format!("`{equation}` does not fit {dims:?}")))?;
+        let hidden = bind(term, dims, &mut sizes).ok_or_else(|| {
+            OpError::new(say!(
+                "`{equation}` does not fit {dims}",
+                equation,
+                dims = format!("{dims:?}")
+            ))
+        })?;
         rest = broadcast(&rest, hidden)?;
     }
     let result = right.map_or_else(|| implied(&terms), term);
@@ -135,7 +148,8 @@ fn einsum(inference: &mut Inference<'_>) -> Result<(), OpError> {
         }
         if let Some(letter) = result.letters.get(position) {
             let size = sizes.iter().find(|(known, _)| known == letter);
-            let unknown = || OpError::new(format!("`{}` has no size", char::from(*letter)));
+            let unknown =
+                || OpError::new(say!("`{letter}` has no size", letter = char::from(*letter)));
             dims.push(size.ok_or_else(unknown)?.1);
         }
     }
@@ -264,7 +278,8 @@ fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         operands.push(without_repeats(call, x, letters)?);
     }
     let mut rest = operands.into_iter();
-    let (mut x, mut letters) = rest.next().ok_or_else(|| OpError::new("it has no operands"))?;
+    let (mut x, mut letters) =
+        rest.next().ok_or_else(|| OpError::new(say!("it has no operands")))?;
     while let Some((y, others)) = rest.next() {
         let is_needed = |c: &u8| {
             output.contains(c) || rest.as_slice().iter().any(|(_, later)| later.contains(c))
@@ -303,11 +318,13 @@ fn without_repeats(
     }
     let last = letters.pop();
     if repeats(&letters) || letters.last().copied() != last {
-        return Err(OpError::new("a letter that one operand repeats elsewhere is not modelled"));
+        return Err(OpError::new(say!(
+            "a letter that one operand repeats elsewhere is not modelled"
+        )));
     }
     let arguments = vec![x.into(), Value::Int(0), Value::Int(-2), Value::Int(-1)];
     let diagonal = run_row(call, "diagonal", arguments)?.into_iter().next();
-    Ok((diagonal.ok_or_else(|| OpError::new("it has no formula"))?, letters))
+    Ok((diagonal.ok_or_else(|| OpError::new(say!("it has no formula")))?, letters))
 }
 
 /// Letters with one for each dimension that an ellipsis stands for.

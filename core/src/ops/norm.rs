@@ -31,7 +31,11 @@ fn batch_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let mean = inference.optional(3).unwrap_or(scale);
     let channels = dim(&x.dims, 1);
     if x.rank() >= 2 && scale.dims.as_slice() != [channels] {
-        return Err(OpError::new(format!("{channels} channels where the scale is {scale}")));
+        return Err(OpError::new(say!(
+            "{channels} channels where the scale is {scale}",
+            channels,
+            scale
+        )));
     }
     inference.set(0, x.clone());
     for position in 1..inference.n_outputs() {

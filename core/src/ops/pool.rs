@@ -25,7 +25,7 @@ pub(super) const TABLE: &[Operator] = &[
 
 fn kernel(inference: &Inference<'_>) -> Result<Dims, OpError> {
     let stated = inference.node.ints("kernel_shape");
-    sizes(stated.ok_or_else(|| OpError::new("`kernel_shape` is missing"))?)
+    sizes(stated.ok_or_else(|| OpError::new(say!("`kernel_shape` is missing")))?)
 }
 
 /// The second output of `MaxPool` holds the positions of the maxima. `TorchScript`'s exporter writes what PyTorch
@@ -42,7 +42,7 @@ fn pool(inference: &mut Inference<'_>) -> Result<(), OpError> {
         && x.rank() == 3;
     if windows.kernel.is_empty() || is_adaptive {
         inference.assume(
-            "adaptive pooling without a batch is exported without all of its sizes; the sizes in the file are used",
+            say!("adaptive pooling without a batch is exported without all of its sizes; the sizes in the file are used"),
         );
     }
     inference.set(1, TensorType::new(DType::Int64, dims.clone()));
@@ -62,11 +62,11 @@ fn global(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn adaptive(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let made = inference.node.ints("output_size");
-    let made = sizes(made.ok_or_else(|| OpError::new("`output_size` is missing"))?)?;
+    let made = sizes(made.ok_or_else(|| OpError::new(say!("`output_size` is missing")))?)?;
     let mut dims = before(&x.dims, 2).to_vec();
     dims.extend(made.iter().copied());
     if dims.len() != x.rank() {
-        return Err(OpError::new(format!("{}-d output of {x}", made.len())));
+        return Err(OpError::new(say!("{n}-d output of {x}", n = made.len(), x)));
     }
     inference.set_dims(0, x.dtype, dims);
     Ok(())
@@ -90,7 +90,7 @@ fn unpool(inference: &mut Inference<'_>) -> Result<(), OpError> {
             .saturating_add(dim(&windows.kernel, position))
             .checked_sub_signed(front)
             .and_then(|n| n.checked_sub_signed(back));
-        dims.push(grown.ok_or_else(|| OpError::new("the padding removes everything"))?);
+        dims.push(grown.ok_or_else(|| OpError::new(say!("the padding removes everything")))?);
     }
     inference.set_dims(0, x.dtype, dims);
     Ok(())

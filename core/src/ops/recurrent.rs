@@ -66,10 +66,10 @@ fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, r) = (inference.input(0)?, inference.input(2)?);
     let (&[first, second, _], &[directions, rows, hidden]) = (x.dims.as_slice(), r.dims.as_slice())
     else {
-        return Err(OpError::new("X and R must have three dimensions"));
+        return Err(OpError::new(say!("X and R must have three dimensions")));
     };
     if rows.checked_rem(hidden) != Some(0) {
-        return Err(OpError::new(format!("{r} is no weight of a state of {hidden}")));
+        return Err(OpError::new(say!("{r} is no weight of a state of {hidden}", r, hidden)));
     }
     let batch_first = inference.node.int("layout").unwrap_or(0) != 0;
     if batch_first {
@@ -92,7 +92,7 @@ fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn layer(call: &mut Call<'_>, cell: Cell) -> Result<(), OpError> {
     let x = call.need(0)?;
     let &[directions, _, hidden] = call.input_type(2)?.dims.as_slice() else {
-        return Err(OpError::new("R must have three dimensions"));
+        return Err(OpError::new(say!("R must have three dimensions")));
     };
     let weights: Vec<_> = (1..=3).filter_map(|position| call.tensor(position)).collect();
     let batch_first = call.node.int("layout").unwrap_or(0) != 0;
@@ -115,11 +115,11 @@ fn layer(call: &mut Call<'_>, cell: Cell) -> Result<(), OpError> {
 fn whole_module(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?.clone();
     let &[first, second, _] = x.dims.as_slice() else {
-        return Err(OpError::new(format!("{x} is no sequence")));
+        return Err(OpError::new(say!("{x} is no sequence", x)));
     };
     let size = |name| inference.node.int(name).and_then(|n| u64::try_from(n).ok());
     let (Some(hidden), Some(ways)) = (size("hidden"), size("directions")) else {
-        return Err(OpError::new("`hidden` or `directions` is missing"));
+        return Err(OpError::new(say!("`hidden` or `directions` is missing")));
     };
     inference.set_dims(0, x.dtype, [first, second, hidden.saturating_mul(ways)]);
     let batch = if inference.node.int("batch_first") == Some(0) { second } else { first };

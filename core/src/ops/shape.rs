@@ -47,7 +47,7 @@ fn convert(inference: &mut Inference<'_>, dtype: DType) -> Result<(), OpError> {
 
 fn cast(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let to = dtype_attribute(inference, "to")?;
-    convert(inference, to.ok_or_else(|| OpError::new("`to` is missing"))?)
+    convert(inference, to.ok_or_else(|| OpError::new(say!("`to` is missing")))?)
 }
 
 fn cast_like(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -82,10 +82,11 @@ fn element_count(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn reshaped(inference: &mut Inference<'_>, dims: Dims) -> Result<(), OpError> {
     let x = inference.input(0)?;
     if numel(&dims) != x.numel() {
-        return Err(OpError::new(format!(
-            "{} elements do not fill {dims:?}, which holds {}",
-            x.numel(),
-            numel(&dims)
+        return Err(OpError::new(say!(
+            "{numel} elements do not fill {dims}, which holds {dims_2}",
+            numel = x.numel(),
+            dims = format!("{dims:?}"),
+            dims_2 = numel(&dims)
         )));
     }
     inference.set_dims(0, x.dtype, dims);
@@ -97,7 +98,7 @@ fn reshaped(inference: &mut Inference<'_>, dims: Dims) -> Result<(), OpError> {
 fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let Some(target) = inference.ints_from("shape", 1)? else {
-        return Err(OpError::new("no shape is stated"));
+        return Err(OpError::new(say!("no shape is stated")));
     };
     let zero_is_zero = inference.node.int("allowzero").unwrap_or(0) != 0;
     let mut dims = Dims::with_capacity(target.len());
@@ -106,7 +107,9 @@ fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
         match n {
             0 if !zero_is_zero => {
                 let kept = x.dims.get(position).copied();
-                dims.push(kept.ok_or_else(|| OpError::new("0 keeps a dimension that is not"))?);
+                dims.push(
+                    kept.ok_or_else(|| OpError::new(say!("0 keeps a dimension that is not")))?,
+                );
             }
             -1 if open.is_none() => {
                 open = Some(position);
@@ -117,8 +120,13 @@ fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
     }
     if let Some(open) = open {
         let stated = numel(&dims);
-        let rest = exact_div(x.numel(), stated)
-            .ok_or_else(|| OpError::new(format!("{} elements do not fit {target:?}", x.numel())))?;
+        let rest = exact_div(x.numel(), stated).ok_or_else(|| {
+            OpError::new(say!(
+                "{numel} elements do not fit {target}",
+                numel = x.numel(),
+                target = format!("{target:?}")
+            ))
+        })?;
         if let Some(d) = dims.get_mut(open) {
             *d = rest;
         }
@@ -133,7 +141,7 @@ fn flatten(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let stated = inference.node.int("axis").unwrap_or(1);
     let axis = if stated < 0 { stated.saturating_add(rank) } else { stated };
     let axis = usize::try_from(axis).ok().filter(|&axis| axis <= x.rank());
-    let axis = axis.ok_or_else(|| OpError::new(format!("axis {stated} is outside")))?;
+    let axis = axis.ok_or_else(|| OpError::new(say!("axis {stated} is outside", stated)))?;
     let dims = Dims::from_slice(&[numel(before(&x.dims, axis)), numel(from(&x.dims, axis))]);
     reshaped(inference, dims)
 }
@@ -153,7 +161,7 @@ fn squeeze(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn unsqueeze(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let axes = inference.ints_from("axes", 1)?;
-    let axes = axes.ok_or_else(|| OpError::new("no axes are stated"))?;
+    let axes = axes.ok_or_else(|| OpError::new(say!("no axes are stated")))?;
     let mask = axis_mask(axes, x.rank().saturating_add(axes.len()))?;
     let mut rest = x.dims.iter().copied();
     let dims = mask.iter().map(|&new| if new { 1 } else { rest.next().unwrap_or(1) }).collect();

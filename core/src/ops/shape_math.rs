@@ -23,7 +23,13 @@ pub(super) fn broadcast(a: &[u64], b: &[u64]) -> Result<Dims, OpError> {
             (l, s) if l == s => {}
             (1, s) => *d = s,
             (_, 1) => {}
-            _ => return Err(OpError::new(format!("{a:?} and {b:?} do not broadcast"))),
+            _ => {
+                return Err(OpError::new(say!(
+                    "{a} and {b} do not broadcast",
+                    a = format!("{a:?}"),
+                    b = format!("{b:?}")
+                )));
+            }
         }
     }
     Ok(dims)
@@ -35,7 +41,7 @@ pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, OpError> {
     let from_front = if axis < 0 { axis.saturating_add(signed) } else { axis };
     match usize::try_from(from_front) {
         Ok(position) if position < rank => Ok(position),
-        _ => Err(OpError::new(format!("axis {axis} is outside of rank {rank}"))),
+        _ => Err(OpError::new(say!("axis {axis} is outside of rank {rank}", axis, rank))),
     }
 }
 
@@ -76,7 +82,7 @@ pub(super) fn with(dims: &[u64], position: usize, size: u64) -> Dims {
 
 /// A size from a signed number of the file.
 pub(super) fn size(n: i64) -> Result<u64, OpError> {
-    u64::try_from(n).map_err(|_negative| OpError::new(format!("{n} is not a size")))
+    u64::try_from(n).map_err(|_negative| OpError::new(say!("{n} is not a size", n)))
 }
 
 /// Sizes from signed numbers of the file.
@@ -109,9 +115,12 @@ pub(super) fn spatial(
     match inference.node.ints(name) {
         None => Ok(Dims::from_elem(default, n)),
         Some(list) if list.len() == n => sizes(list),
-        Some(list) => {
-            Err(OpError::new(format!("`{name}` has {} numbers where {n} are needed", list.len())))
-        }
+        Some(list) => Err(OpError::new(say!(
+            "`{name}` has {n_2} numbers where {n} are needed",
+            name,
+            n_2 = list.len(),
+            n
+        ))),
     }
 }
 
@@ -149,7 +158,11 @@ impl Windows {
                 list.iter().copied().zip(list.iter().skip(n).copied()).collect()
             }
             Some(list) => {
-                return Err(OpError::new(format!("`pads` is {list:?} for {n} dimensions")));
+                return Err(OpError::new(say!(
+                    "`pads` is {list} for {n} dimensions",
+                    list = format!("{list:?}"),
+                    n
+                )));
             }
         };
         Ok(Self {
@@ -170,7 +183,7 @@ impl Windows {
     pub(super) fn slide(&self, spatial: &[u64]) -> Result<Dims, OpError> {
         if spatial.len() != self.kernel.len() {
             let (n, k) = (spatial.len(), self.kernel.len());
-            return Err(OpError::new(format!("a {k}-d kernel slides over {n} dimensions")));
+            return Err(OpError::new(say!("a {k}-d kernel slides over {n} dimensions", k, n)));
         }
         let sizes = spatial.iter().zip(&self.kernel).zip(&self.strides);
         let rest = self.dilations.iter().zip(&self.pads);
@@ -179,8 +192,11 @@ impl Windows {
             .map(|(((&size, &kernel), &stride), (&dilation, &pads))| {
                 let reach = dilation.saturating_mul(kernel.saturating_sub(1)).saturating_add(1);
                 self.slide_one(size, reach, stride, pads).ok_or_else(|| {
-                    OpError::new(format!(
-                        "a window of {reach} with stride {stride} does not fit in {size}"
+                    OpError::new(say!(
+                        "a window of {reach} with stride {stride} does not fit in {size}",
+                        reach,
+                        stride,
+                        size
                     ))
                 })
             })
@@ -211,7 +227,8 @@ impl Windows {
 
 /// Element type from ONNX's number for it.
 pub(super) fn dtype(code: i64) -> Result<DType, OpError> {
-    DType::from_onnx(code).ok_or_else(|| OpError::new(format!("element type {code} has no size")))
+    DType::from_onnx(code)
+        .ok_or_else(|| OpError::new(say!("element type {code} has no size", code)))
 }
 
 /// Element type stated by an attribute, where it is.

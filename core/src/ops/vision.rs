@@ -39,7 +39,7 @@ fn scales<'a>(inference: &Inference<'a>, position: usize) -> Result<Option<&'a [
         None => match inference.optional(position) {
             Some(ty) if ty.numel() == 0 => Ok(None),
             None => Ok(None),
-            Some(_) => Err(OpError::new("the scales are only known while it runs")),
+            Some(_) => Err(OpError::new(say!("the scales are only known while it runs"))),
         },
     }
 }
@@ -47,7 +47,11 @@ fn scales<'a>(inference: &Inference<'a>, position: usize) -> Result<Option<&'a [
 fn scale_axes(inference: &mut Inference<'_>, axes: &[i64], scales: &[f64]) -> Result<(), OpError> {
     let x = inference.input(0)?;
     if scales.len() != axes.len() {
-        return Err(OpError::new(format!("{} scales for {} axes", scales.len(), axes.len())));
+        return Err(OpError::new(say!(
+            "{n} scales for {n_2} axes",
+            n = scales.len(),
+            n_2 = axes.len()
+        )));
     }
     let mut dims = x.dims.clone();
     for (&a, &scale) in axes.iter().zip(scales) {
@@ -64,7 +68,8 @@ fn resize(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let every: Vec<i64> = (0..signed_len(x.rank())).collect();
     if inference.opset < 11 && inference.n_inputs() == 2 {
-        let scales = scales(inference, 1)?.ok_or_else(|| OpError::new("no scales are stated"))?;
+        let scales =
+            scales(inference, 1)?.ok_or_else(|| OpError::new(say!("no scales are stated")))?;
         return scale_axes(inference, &every, scales);
     }
     let axes = inference.node.ints("axes").unwrap_or(&every);
@@ -75,14 +80,18 @@ fn resize(inference: &mut Inference<'_>) -> Result<(), OpError> {
         }
     }
     let scales = scales(inference, 2)?;
-    scale_axes(inference, axes, scales.ok_or_else(|| OpError::new("no scales are stated"))?)
+    scale_axes(inference, axes, scales.ok_or_else(|| OpError::new(say!("no scales are stated")))?)
 }
 
 /// With a policy for the aspect ratio, one scale holds for all axes.
 fn resize_to(inference: &mut Inference<'_>, axes: &[i64], target: &[u64]) -> Result<(), OpError> {
     let x = inference.input(0)?;
     if target.len() != axes.len() {
-        return Err(OpError::new(format!("{} sizes for {} axes", target.len(), axes.len())));
+        return Err(OpError::new(say!(
+            "{n} sizes for {n_2} axes",
+            n = target.len(),
+            n_2 = axes.len()
+        )));
     }
     let mut dims = x.dims.clone();
     let policy = inference.node.string("keep_aspect_ratio_policy").unwrap_or("stretch");
@@ -120,7 +129,7 @@ fn upsample(inference: &mut Inference<'_>) -> Result<(), OpError> {
     if let Some(Attribute::Floats(list)) = inference.node.attributes.get("scales") {
         return scale_axes(inference, &every, list);
     }
-    let scales = scales(inference, 1)?.ok_or_else(|| OpError::new("no scales are stated"))?;
+    let scales = scales(inference, 1)?.ok_or_else(|| OpError::new(say!("no scales are stated")))?;
     scale_axes(inference, &every, scales)
 }
 
@@ -178,7 +187,7 @@ fn non_max_suppression(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let scores = inference.input(1)?;
     let each = inference.ints(2).and_then(|list| list.first().copied()).unwrap_or(i64::MAX);
     let each = size(each.max(0))?.min(dim(&scores.dims, 2));
-    inference.assume("the number of selected boxes depends on data; the maximum is assumed");
+    inference.assume(say!("the number of selected boxes depends on data; the maximum is assumed"));
     let count = dim(&scores.dims, 0).saturating_mul(dim(&scores.dims, 1)).saturating_mul(each);
     inference.set_dims(0, DType::Int64, [count, 3]);
     Ok(())
@@ -213,7 +222,7 @@ fn stft(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let length = match (inference.ints(3), inference.optional(2)) {
         (Some(&[length, ..]), _) => size(length)?,
         (_, Some(window)) => dim(&window.dims, 0),
-        _ => return Err(OpError::new("neither window nor frame length is stated")),
+        _ => return Err(OpError::new(say!("neither window nor frame length is stated"))),
     };
     let bins = if inference.node.int("onesided").unwrap_or(1) != 0 {
         (length >> 1).saturating_add(1)
@@ -222,7 +231,7 @@ fn stft(inference: &mut Inference<'_>) -> Result<(), OpError> {
     };
     let span = dim(&x.dims, 1).checked_sub(length);
     let frames = span.and_then(|span| span.checked_div(step)).map(|n| n.saturating_add(1));
-    let frames = frames.ok_or_else(|| OpError::new("no frame fits into the signal"))?;
+    let frames = frames.ok_or_else(|| OpError::new(say!("no frame fits into the signal")))?;
     inference.set_dims(0, x.dtype, [dim(&x.dims, 0), frames, bins, 2]);
     Ok(())
 }

@@ -139,7 +139,7 @@ impl<'h> Run<'h> {
         }
     }
 
-    fn note(&mut self, severity: Severity, code: &str, message: impl Into<Sentence>) {
+    fn note(&mut self, severity: Severity, code: &str, message: Sentence) {
         self.diagnostics.push(Diagnostic::new(severity, code, message));
     }
 
@@ -177,10 +177,12 @@ impl<'h> Run<'h> {
         if self.history.profile.annotations.is_empty() || seen.0.abs_diff(trained.0) <= quarter {
             return;
         }
-        let message = format!(
+        let message = say!(
             "the annotation lists {trained} of trained parameters, and the first step leaves \
              {seen} of gradients: say `frozen:` of what is not trained, and tell all that is; where \
-             gradients are dropped before the optimizer has stepped, this is nothing"
+             gradients are dropped before the optimizer has stepped, this is nothing",
+            trained,
+            seen
         );
         self.note(Severity::Warning, "mark-contradicted", message);
     }
@@ -198,23 +200,28 @@ impl<'h> Run<'h> {
             .filter(|annotation| annotation.kind == AnnotatedRole::Parameter);
         let is_single = parameters.all(|annotation| annotation.tensor.dtype == DType::Float32);
         if is_single && profile.given.iter().any(is_half) {
-            let message = "autocast runs other operators in single precision on a GPU than on a CPU \
+            let message = say!(
+                "autocast runs other operators in single precision on a GPU than on a CPU \
                            (softmax, normalizations, losses): their types are as on the CPU, and the \
-                           peak may be off by a tenth or more";
+                           peak may be off by a tenth or more"
+            );
             self.note(Severity::Warning, "autocast-as-on-cpu", message);
         }
         let has_none = |inputs: &super::Inputs| inputs.dims.iter().all(Vec::is_empty);
         if !profile.given.is_empty() && profile.given.iter().all(has_none) {
-            let message = "the trace has no shapes (record_shapes=True was missing), so that no kernel is \
-                           run again: workspaces are missing, and scratch is as on the CPU";
+            let message = say!(
+                "the trace has no shapes (record_shapes=True was missing), so that no kernel is \
+                           run again: workspaces are missing, and scratch is as on the CPU"
+            );
             self.note(Severity::Warning, "no-shapes", message);
         }
         let recurrent = ["aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"];
         let mut names = profile.names.iter();
         if let Some(name) = names.find(|name| recurrent.contains(&name.as_str())) {
-            let message = format!(
+            let message = say!(
                 "{name} is one call of cuDNN on a GPU: what it keeps is as on the CPU, which runs each \
-                 step by itself"
+                 step by itself",
+                name
             );
             self.note(Severity::Warning, "recurrent-as-on-cpu", message);
         }
@@ -222,9 +229,11 @@ impl<'h> Run<'h> {
 
     /// Where the script tells nothing: a parameter for each gradient, the last made first.
     fn stand_ins(&mut self) -> Vec<Annotation> {
-        let message = "the trace does not tell the model's tensors: gradients stand in for parameters, so \
+        let message = say!(
+            "the trace does not tell the model's tensors: gradients stand in for parameters, so \
                        that buffers and frozen parameters are missing, as is a batch that was there before; \
-                       set the mark that docs/profiles.md shows";
+                       set the mark that docs/profiles.md shows"
+        );
         self.note(Severity::Warning, "model-not-recorded", message);
         let gradients = self.history.gradients(0).into_iter().rev();
         let tensor = |block: &TracedBlock| TensorType::new(DType::UInt8, [block.bytes.0]);

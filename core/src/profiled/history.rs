@@ -103,11 +103,11 @@ impl<'p> History<'p> {
     pub fn of(profile: &'p Profile) -> Result<Self, Error> {
         let steps = steps(profile);
         if steps.len() < STEPS_LEAST {
-            let message = format!(
-                "the trace has {} of training: two or more are needed, since the first has no \
+            let message = say!(
+                "the trace has {steps} of training: two or more are needed, since the first has no \
                  optimizer state yet. Give the profiler schedule(wait=0, warmup=0, active=3, repeat=1) \
                  and call its step() after each step of training",
-                if steps.is_empty() { "no step" } else { "one step" }
+                steps = if steps.is_empty() { say!("no step") } else { say!("one step") }
             );
             return Err(Error::new(ErrorKind::NoGraph, message));
         }

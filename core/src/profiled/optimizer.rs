@@ -7,31 +7,35 @@ use super::Span;
 use super::history::{History, TracedBlock};
 use crate::bytes::Bytes;
 use crate::config::{Config, Implementation, Optimizer};
+use crate::sentence::Sentence;
 use crate::trace::Phase;
 
 /// The optimizer that the marks name, with as much state as the first step left behind.
-pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config, String> {
+pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config, Sentence> {
     let profile = history.profile;
     let names = profile.marks.iter().filter(|mark| profile.is_step(mark));
     let names = names.map(|mark| profile.name(mark.name)).collect::<BTreeSet<_>>();
     let mut names = names.into_iter();
     let (Some(name), None) = (names.next(), names.next()) else {
-        return Err(
+        return Err(say!(
             "not one optimizer steps in the trace: what its step allocated on the CPU is kept"
-                .to_owned(),
-        );
+        ));
     };
     let class = name.trim_start_matches("Optimizer.step#").trim_end_matches(".step");
     if makes_state_twice(history) {
-        return Err(format!(
+        return Err(say!(
             "more than one {class} steps in the trace, and which parameters each owns is unknown: what \
-             their steps allocated on the CPU is kept"
+             their steps allocated on the CPU is kept",
+            class
         ));
     }
     let sums = Sums::of(history, class);
     let optimizer = Optimizer::of_class(class, copies(history, parameters), sums.nesterov)
         .ok_or_else(|| {
-            format!("the optimizer {class} is unknown: what its step allocated on the CPU is kept")
+            say!(
+                "the optimizer {class} is unknown: what its step allocated on the CPU is kept",
+                class
+            )
         })?;
     let runs = |part: &str| {
         let within = profile.operators.iter().map(|operator| profile.name(operator.span.name));

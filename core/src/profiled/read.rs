@@ -10,12 +10,15 @@ use serde_json::error::Category;
 
 use super::{Change, Inputs, Operator, Profile, Span, Time, annotations, kernels};
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::unpack::Stream;
 
 /// How to record a trace that can be read.
-const HOW: &str = "record it with profile(activities=[ProfilerActivity.CPU], profile_memory=True, \
-                   record_shapes=True, with_stack=True) and export_chrome_trace(\"FILE.json.gz\")";
+const HOW: Sentence = Sentence::of(
+    "record it with profile(activities=[ProfilerActivity.CPU], profile_memory=True, \
+                   record_shapes=True, with_stack=True) and export_chrome_trace(\"FILE.json.gz\")",
+);
 /// SIZE: no name, stack or argument of a real trace is as long.
 const TEXT_MAX: usize = 1 << 24;
 /// What Kineto says of where memory is: `c10::DeviceType`.
@@ -23,7 +26,7 @@ const CPU: i64 = 0;
 
 pub(super) fn profile(source: &mut dyn Source) -> Result<Profile, Error> {
     if source.is_empty() {
-        return Err(Error::new(ErrorKind::Empty, "the file is empty"));
+        return Err(Error::new(ErrorKind::Empty, say!("the file is empty")));
     }
     let kept = events(Stream::of(source)?)?;
     kept.finish()
@@ -44,17 +47,26 @@ fn refuse(error: &serde_json::Error) -> Error {
     let why = text.split(" at line ").next().unwrap_or_default();
     let is_cut = error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof);
     match error.classify() {
-        Category::Io if !is_cut => {
-            Error::new(ErrorKind::Corrupt, format!("the trace breaks in line {line}: {why}; {HOW}"))
-        }
+        Category::Io if !is_cut => Error::new(
+            ErrorKind::Corrupt,
+            say!("the trace breaks in line {line}: {why}; {how}", line, why, how = HOW),
+        ),
         Category::Eof | Category::Io => {
-            let message = format!(
-                "the trace ends in the middle, in line {line}: it was not written to its end; {HOW}"
+            let message = say!(
+                "the trace ends in the middle, in line {line}: it was not written to its end; {how}",
+                line,
+                how = HOW
             );
             Error::new(ErrorKind::Corrupt, message)
         }
         Category::Syntax | Category::Data => {
-            let message = format!("line {line}, column {column}: {why}; this is no trace: {HOW}");
+            let message = say!(
+                "line {line}, column {column}: {why}; this is no trace: {how}",
+                line,
+                column,
+                why,
+                how = HOW
+            );
             Error::new(ErrorKind::WrongFormat, message)
         }
     }
@@ -86,8 +98,8 @@ impl<R: Read> Read for Texts<R> {
                 other => (true, other == b'\\'),
             };
             if self.length > TEXT_MAX {
-                let message = format!("a text is longer than {TEXT_MAX} bytes");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                let message = say!("a text is longer than {text_max} bytes", text_max = TEXT_MAX);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message.to_string()));
             }
         }
         Ok(count)
@@ -186,25 +198,29 @@ impl Kept {
     /// The events in their order.
     fn finish(self) -> Result<Profile, Error> {
         let Self { mut profile, found, on_device, not_understood, .. } = self;
-        let refuse = |kind, why: &str| Err(Error::new(kind, format!("{why}; {HOW}")));
+        let refuse =
+            |kind, why: Sentence| Err(Error::new(kind, say!("{why}; {how}", why, how = HOW)));
         if !found {
-            return refuse(ErrorKind::WrongFormat, "this JSON has no traceEvents");
+            return refuse(ErrorKind::WrongFormat, say!("this JSON has no traceEvents"));
         }
         if let Some(word) = not_understood {
-            let why = format!(
+            let why = say!(
                 "the mark `highwater …` has `{word}`, which is not understood: write it as \
-                 docs/profiles.md does"
+                 docs/profiles.md does",
+                word
             );
-            return refuse(ErrorKind::WrongFormat, &why);
+            return refuse(ErrorKind::WrongFormat, why);
         }
         if on_device > 0 {
-            let why = "the trace is of training on a GPU, and contains the memory of this training; a \
+            let why = say!(
+                "the trace is of training on a GPU, and contains the memory of this training; a \
                        snapshot of torch.cuda.memory._dump_snapshot() contains more. To predict from a \
-                       trace, train on the CPU";
+                       trace, train on the CPU"
+            );
             return refuse(ErrorKind::WrongFormat, why);
         }
         if profile.changes.is_empty() {
-            let why = "the trace has no allocations: profile_memory=True was missing";
+            let why = say!("the trace has no allocations: profile_memory=True was missing");
             return refuse(ErrorKind::NoGraph, why);
         }
         profile.changes.sort_by_key(|change| change.at);
@@ -383,7 +399,7 @@ impl<'de> Visitor<'de> for Anything {
         digits
             .parse()
             .map(Loose::Number)
-            .map_err(|error| E::custom(format!("{number} as a time: {error}")))
+            .map_err(|error| E::custom(say!("{number} as a time: {error}", number, error)))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Loose, E> {

@@ -55,7 +55,7 @@ pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
     steps.activity(&mut lives, length.saturating_add(1), false);
     let mut diagnostics = Vec::new();
     if history.profile.annotations.is_empty() {
-        let message = "gradients stand in for parameters; buffers are not counted";
+        let message = say!("gradients stand in for parameters; buffers are not counted");
         diagnostics.push(Diagnostic::new(Severity::Warning, "model-not-recorded", message));
     }
     (written(&lives, length), diagnostics)

@@ -10,6 +10,7 @@ use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::report::{self, Fragmentation};
+use crate::sentence::Sentence;
 use crate::trace::Category;
 
 /// What a stack tells of why there was an allocation.
@@ -301,11 +302,14 @@ impl<'s> Recorded<'s> {
         if device >= snapshot.devices() || is_silent {
             let message = match snapshot.devices() {
                 _ if is_silent => {
-                    "the snapshot has neither segments nor entries: record a history first, with \
+                    say!(
+                        "the snapshot has neither segments nor entries: record a history first, with \
                       torch.cuda.memory._record_memory_history()"
-                        .to_owned()
+                    )
                 }
-                count => format!("there is no GPU {device} in this snapshot of {count}"),
+                count => {
+                    say!("there is no GPU {device} in this snapshot of {count}", device, count)
+                }
             };
             return Err(Error::new(ErrorKind::BadConfig, message));
         }
@@ -418,20 +422,23 @@ impl<'s> Recorded<'s> {
 
     fn diagnose(&mut self, contradictions: usize) {
         let mut notes = Vec::new();
-        let mut note = |severity, code: &str, message: String| {
+        let mut note = |severity, code: &str, message: Sentence| {
             notes.push(Diagnostic::new(severity, code, message));
         };
         if self.entries().is_empty() {
-            let message = "no history was recorded, so that only the end is known: call \
-                           torch.cuda.memory._record_memory_history() before the training loop";
-            note(Severity::Warning, "no-history", message.to_owned());
+            let message = say!(
+                "no history was recorded, so that only the end is known: call \
+                           torch.cuda.memory._record_memory_history() before the training loop"
+            );
+            note(Severity::Warning, "no-history", message);
         } else if !self.before.is_empty() {
             let bytes: Bytes = self.before.iter().map(|live| live.requested).sum();
-            let message = format!(
-                "{} blocks of {bytes} were there before the first entry, either because recording began \
+            let message = say!(
+                "{n} blocks of {bytes} were there before the first entry, either because recording began \
                  later or because its ring buffer forgot their allocation: what came before is unknown; \
                  a larger max_entries keeps more",
-                self.before.len()
+                n = self.before.len(),
+                bytes
             );
             note(Severity::Info, "begins-late", message);
         }
@@ -443,32 +450,33 @@ impl<'s> Recorded<'s> {
             .map(|entry| entry.stream)
             .collect::<BTreeSet<_>>();
         if streams.len() > 1 {
-            let message = format!(
-                "{} streams allocate: memory that one has freed is not used by another",
-                streams.len()
+            let message = say!(
+                "{n} streams allocate: memory that one has freed is not used by another",
+                n = streams.len()
             );
             note(Severity::Info, "several-streams", message);
         }
         let others = self.snapshot.devices().saturating_sub(1);
         if others > 0 {
-            let message = format!(
-                "this is GPU {} of {}, counted from 0: `highwater replay --gpu` shows another",
-                self.device,
-                others.saturating_add(1)
+            let message = say!(
+                "this is GPU {device} of {count}, counted from 0: `highwater replay --gpu` shows another",
+                device = self.device,
+                count = others.saturating_add(1)
             );
             note(Severity::Info, "several-devices", message);
         }
         if contradictions > 0 {
-            let message = format!(
+            let message = say!(
                 "{contradictions} entries contradict those before them, as when actions were left out of \
-                 the recording: sums may be wrong"
+                 the recording: sums may be wrong",
+                contradictions
             );
             note(Severity::Warning, "contradictions", message);
         }
         if self.runs_out() {
-            let message = format!(
-                "memory ran out in this run, which needs {} or more of reserved memory",
-                self.needed
+            let message = say!(
+                "memory ran out in this run, which needs {needed} or more of reserved memory",
+                needed = self.needed
             );
             note(Severity::Warning, "out-of-memory", message);
         }

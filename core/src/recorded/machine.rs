@@ -193,7 +193,9 @@ impl Machine<'_> {
             Step::EmptyList => self.push_open(Open::List(Items::None)),
             Step::Mark => {
                 if self.marks.len() >= DEPTH_MAX {
-                    return Err(self.scanner.refuse("more than 64 containers in each other"));
+                    return Err(self
+                        .scanner
+                        .refuse(&say!("more than 64 containers in each other")));
                 }
                 self.marks.push(self.stack.len());
                 Ok(())
@@ -254,7 +256,7 @@ impl Machine<'_> {
         let Some(segments) = segments else {
             return Err(self
                 .scanner
-                .refuse("this pickle has no `segments`, so that it is no snapshot"));
+                .refuse(&say!("this pickle has no `segments`, so that it is no snapshot")));
         };
         let rows = |value: Option<Value>| match value {
             Some(Value::List(list)) => self.lists.get(list),
@@ -262,17 +264,17 @@ impl Machine<'_> {
         };
         match (segments, rows(Some(segments))) {
             (Value::Empty, _) | (_, Some(Items::Segments(_))) => {}
-            _ => return Err(self.scanner.refuse("`segments` is not a list of segments")),
+            _ => return Err(self.scanner.refuse(&say!("`segments` is not a list of segments"))),
         }
         self.read.traces = match (traces, rows(traces)) {
             (None | Some(Value::Empty), _) => Vec::new(),
             (_, Some(Items::Traces(traces))) => traces.clone(),
-            _ => return Err(self.scanner.refuse("`device_traces` is not a list of traces")),
+            _ => return Err(self.scanner.refuse(&say!("`device_traces` is not a list of traces"))),
         };
         if self.read.devices() > DEVICES_MAX {
             return Err(self
                 .scanner
-                .refuse("a segment or a trace is of a GPU whose number is over 127"));
+                .refuse(&say!("a segment or a trace is of a GPU whose number is over 127")));
         }
         if let Some(Value::Settings(text)) = settings {
             self.read.alloc_conf = self.read.texts.get(text).cloned();
@@ -282,7 +284,9 @@ impl Machine<'_> {
 
     fn push(&mut self, value: Value) -> Result<(), Error> {
         if self.stack.len() >= STACK_MAX {
-            return Err(self.scanner.refuse("more than a million values that nothing takes"));
+            return Err(self
+                .scanner
+                .refuse(&say!("more than a million values that nothing takes")));
         }
         self.stack.push(value);
         Ok(())
@@ -300,7 +304,7 @@ impl Machine<'_> {
 
     fn above_mark(&mut self) -> Result<Vec<Value>, Error> {
         let Some(mark) = self.marks.pop().filter(|&mark| mark <= self.stack.len()) else {
-            return Err(self.scanner.refuse("there is no mark"));
+            return Err(self.scanner.refuse(&say!("there is no mark")));
         };
         Ok(self.stack.split_off(mark))
     }
@@ -309,7 +313,7 @@ impl Machine<'_> {
         let bottom = self.marks.last().copied().unwrap_or(0);
         match self.stack.len().checked_sub(count).filter(|&from| from >= bottom) {
             Some(from) => Ok(self.stack.split_off(from)),
-            None => Err(self.scanner.refuse("the stack is empty")),
+            None => Err(self.scanner.refuse(&say!("the stack is empty"))),
         }
     }
 
@@ -323,17 +327,17 @@ impl Machine<'_> {
 
     fn remember(&mut self, place: Option<usize>) -> Result<(), Error> {
         let Some(&top) = self.stack.last() else {
-            return Err(self.scanner.refuse("the stack is empty"));
+            return Err(self.scanner.refuse(&say!("the stack is empty")));
         };
         let place = place.unwrap_or(self.memo.len());
         if let Value::Open(slot) = top
             && let Some(slot) = self.open.get_mut(slot)
             && slot.memo.replace(place).is_some()
         {
-            return Err(self.scanner.refuse("a container is remembered twice"));
+            return Err(self.scanner.refuse(&say!("a container is remembered twice")));
         }
         if place > self.memo.len().saturating_add(GAP_MAX) {
-            return Err(self.scanner.refuse("the memo has a gap"));
+            return Err(self.scanner.refuse(&say!("the memo has a gap")));
         }
         if place >= self.memo.len() {
             self.memo.resize(place.saturating_add(1), Value::Other);
@@ -346,7 +350,7 @@ impl Machine<'_> {
 
     fn recall(&mut self, place: usize) -> Result<(), Error> {
         let Some(&value) = self.memo.get(place) else {
-            return Err(self.scanner.refuse("nothing is remembered there"));
+            return Err(self.scanner.refuse(&say!("nothing is remembered there")));
         };
         let value = match value {
             Value::Open(slot) => {
@@ -398,7 +402,7 @@ impl Machine<'_> {
             taken.push(self.take(item)?);
         }
         let Some(Open::List(list)) = container(&mut self.open, &self.stack) else {
-            return Err(self.scanner.refuse("what gets items is no list, or holds itself"));
+            return Err(self.scanner.refuse(&say!("what gets items is no list, or holds itself")));
         };
         for item in taken {
             let traces = match item {
@@ -416,7 +420,7 @@ impl Machine<'_> {
 
     fn set(&mut self, items: &[Value]) -> Result<(), Error> {
         let (pairs, []) = items.as_chunks::<2>() else {
-            return Err(self.scanner.refuse("a key has no value"));
+            return Err(self.scanner.refuse(&say!("a key has no value")));
         };
         for &[key, value] in pairs {
             let value = self.take(value)?;
@@ -427,7 +431,7 @@ impl Machine<'_> {
             let Some(Open::Dict(draft)) = container(&mut self.open, &self.stack) else {
                 return Err(self
                     .scanner
-                    .refuse("what gets keys is no dictionary, or holds itself"));
+                    .refuse(&say!("what gets keys is no dictionary, or holds itself")));
             };
             if let Some(key) = key {
                 draft.set(key, value);
@@ -505,7 +509,9 @@ impl Machine<'_> {
         let address = number(draft.addr).or_else(|| number(draft.device_free));
         let is_about_memory = action != Action::Other;
         if is_about_memory && (address.is_none() || number(draft.size).is_none()) {
-            return Err(self.scanner.refuse("an entry of the trace has no `addr` or no `size`"));
+            return Err(self
+                .scanner
+                .refuse(&say!("an entry of the trace has no `addr` or no `size`")));
         }
         self.read.entries.push(Entry {
             action,
@@ -530,8 +536,8 @@ impl Machine<'_> {
         let (Some(address), Some(size), Some(blocks)) =
             (number(draft.address), number(draft.total_size), blocks)
         else {
-            let why = "a segment has no `address`, no `total_size` or no list of `blocks`";
-            return Err(self.scanner.refuse(why));
+            let why = say!("a segment has no `address`, no `total_size` or no list of `blocks`");
+            return Err(self.scanner.refuse(&why));
         };
         let kind = match draft.segment_type {
             Some(Value::Text(kind)) => self.read.texts.get(kind).map(String::as_str),
@@ -551,7 +557,7 @@ impl Machine<'_> {
 
     fn block(&mut self, state: usize, draft: &Draft) -> Result<Value, Error> {
         let Some(size) = number(draft.size) else {
-            return Err(self.scanner.refuse("a block has no `size`"));
+            return Err(self.scanner.refuse(&say!("a block has no `size`")));
         };
         let state = self.read.texts.get(state).map_or("", String::as_str);
         self.read.blocks.push(SnapshotBlock {

@@ -6,6 +6,7 @@
 use std::io::{self, Read as _};
 
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::unpack::Stream;
 
@@ -64,7 +65,7 @@ impl<'s> Scanner<'s> {
     /// At the first opcode behind the head.
     pub(super) fn new(source: &'s mut dyn Source) -> Result<Self, Error> {
         if source.is_empty() {
-            return Err(Error::new(ErrorKind::Empty, "the file is empty"));
+            return Err(Error::new(ErrorKind::Empty, say!("the file is empty")));
         }
         let (stream, buffer) = (Stream::of(source)?, Vec::new());
         let mut scanner = Self { stream, buffer, at: 0, end: 0, opcode: 0, text: String::new() };
@@ -72,18 +73,18 @@ impl<'s> Scanner<'s> {
             0x80 => {
                 let version = scanner.byte()?;
                 if !(2..=5).contains(&version) {
-                    let why = format!("pickle protocol {version} is not one of 2 to 5");
+                    let why = say!("pickle protocol {version} is not one of 2 to 5", version);
                     return Err(scanner.refuse(&why));
                 }
                 Ok(scanner)
             }
             b'P' => {
                 Err(scanner
-                    .refuse("this is a zip archive, as torch.save makes it, and no snapshot"))
+                    .refuse(&say!("this is a zip archive, as torch.save makes it, and no snapshot")))
             }
             _ => Err(scanner.refuse(
-                "this is no pickle of protocol 2 to 5, as memory snapshots are, and no JSON, as profiler \
-                 traces are",
+                &say!("this is no pickle of protocol 2 to 5, as memory snapshots are, and no JSON, as profiler \
+                 traces are"),
             )),
         }
     }
@@ -94,10 +95,11 @@ impl<'s> Scanner<'s> {
     }
 
     /// The error, with where it is and what to do.
-    pub(super) fn refuse(&self, why: &str) -> Error {
-        let message = format!(
-            "byte {}: {why}; write the snapshot with torch.cuda.memory._dump_snapshot(\"FILE\")",
-            self.opcode
+    pub(super) fn refuse(&self, why: &Sentence) -> Error {
+        let message = say!(
+            "byte {opcode}: {why}; write the snapshot with torch.cuda.memory._dump_snapshot(\"FILE\")",
+            opcode = self.opcode,
+            why
         );
         Error::new(ErrorKind::WrongFormat, message)
     }
@@ -193,9 +195,9 @@ impl<'s> Scanner<'s> {
     }
 
     fn ends(&self) -> Error {
-        let message = format!(
-            "the file ends at byte {}, in the middle of the pickle: copy it again, or dump it again",
-            self.stream.len().unwrap_or(self.end)
+        let message = say!(
+            "the file ends at byte {n}, in the middle of the pickle: copy it again, or dump it again",
+            n = self.stream.len().unwrap_or(self.end)
         );
         Error::new(ErrorKind::Corrupt, message)
     }
@@ -216,7 +218,7 @@ impl<'s> Scanner<'s> {
     /// Two's complement, little-endian; what is negative or has more than 64 bits is no size.
     fn signed(&mut self, size: u64) -> Result<Step, Error> {
         if size > 1024 {
-            return Err(self.refuse(&format!("a number of {size} bytes")));
+            return Err(self.refuse(&say!("a number of {size} bytes", size)));
         }
         let mut number: u64 = 0;
         let mut fits = true;
@@ -246,7 +248,7 @@ impl<'s> Scanner<'s> {
             return Err(self.ends());
         }
         if size > TEXT_MAX {
-            return Err(self.refuse(&format!("a text of {size} bytes")));
+            return Err(self.refuse(&say!("a text of {size} bytes", size)));
         }
         let mut bytes = std::mem::take(&mut self.text).into_bytes();
         bytes.clear();
@@ -266,15 +268,15 @@ impl<'s> Scanner<'s> {
 fn unreadable(error: &io::Error) -> Error {
     let message = match error.kind() {
         io::ErrorKind::UnexpectedEof => {
-            "what gzip packed ends in the middle: copy the file again".to_owned()
+            say!("what gzip packed ends in the middle: copy the file again")
         }
-        _ => error.to_string(),
+        _ => say!("{error}", error),
     };
     Error::new(ErrorKind::Corrupt, message)
 }
 
 /// Why there is no step for an opcode.
-fn refused(opcode: u8) -> String {
+fn refused(opcode: u8) -> Sentence {
     let name = match opcode {
         b'c' => "GLOBAL",
         0x93 => "STACK_GLOBAL",
@@ -292,12 +294,14 @@ fn refused(opcode: u8) -> String {
         0x97 => "NEXT_BUFFER",
         0x98 => "READONLY_BUFFER",
         _ => {
-            return format!(
-                "opcode 0x{opcode:02x} does not occur in snapshots: this is another pickle, or a damaged one"
+            return say!(
+                "opcode 0x{opcode} does not occur in snapshots: this is another pickle, or a damaged one",
+                opcode = format!("{opcode:02x}")
             );
         }
     };
-    format!(
-        "the opcode {name} asks to import or run something, which no snapshot does and is not done"
+    say!(
+        "the opcode {name} asks to import or run something, which no snapshot does and is not done",
+        name
     )
 }

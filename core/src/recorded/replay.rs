@@ -292,7 +292,10 @@ impl Recorded<'_> {
             };
             if !conf.not_modelled.is_empty() {
                 if asked.is_some() && at > 0 {
-                    let message = format!("not simulated: {}", conf.not_modelled.join(", "));
+                    let message = say!(
+                        "not simulated: {not_modelled}",
+                        not_modelled = conf.not_modelled.join(", ")
+                    );
                     return Err(Error::new(ErrorKind::BadConfig, message));
                 }
                 continue;

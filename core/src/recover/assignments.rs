@@ -13,7 +13,7 @@ use crate::tensor::numel;
 pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     let found: Vec<(NodeId, Node)> =
         view.nodes().filter_map(|(at, node)| Some((at, assignment(view, node)?))).collect();
-    view.found_again("an assignment to a part of a tensor", found.len());
+    view.found_again(&say!("an assignment to a part of a tensor"), found.len());
     for (at, node) in found {
         view.replace(at, node);
     }

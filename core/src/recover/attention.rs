@@ -12,10 +12,24 @@ use crate::tensor::{DType, TensorType};
 
 /// Turns attention into what is asked for.
 pub(super) fn obey(view: &mut View<'_>, config: &Config) {
-    let (found, others, how) = match config.attention {
+    let (found, others, message) = match config.attention {
         Attention::Auto => return,
-        Attention::Eager => (fused(view), spelled_out(view).len(), "spelled out"),
-        Attention::Sdpa | Attention::Flash => (spelled_out(view), fused(view).len(), "fused"),
+        Attention::Eager => {
+            let found = fused(view);
+            let message = say!(
+                "{count} times, attention is assumed to run spelled out, as the setting asks",
+                count = found.len()
+            );
+            (found, spelled_out(view).len(), message)
+        }
+        Attention::Sdpa | Attention::Flash => {
+            let found = spelled_out(view);
+            let message = say!(
+                "{count} times, attention is assumed to run fused, as the setting asks",
+                count = found.len()
+            );
+            (found, fused(view).len(), message)
+        }
     };
     let count = found.len();
     for (at, node) in found {
@@ -25,11 +39,9 @@ pub(super) fn obey(view: &mut View<'_>, config: &Config) {
         add_masks(view);
     }
     if count > 0 {
-        let message =
-            format!("{count} times, attention is assumed to run {how}, as the setting asks");
         view.say(Severity::Info, "attention-setting", message);
     } else if others == 0 {
-        let message = "the setting of attention changes nothing: no attention was recognised";
+        let message = say!("the setting of attention changes nothing: no attention was recognised");
         view.say(Severity::Warning, "attention-setting", message);
     }
 }

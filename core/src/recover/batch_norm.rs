@@ -28,9 +28,10 @@ pub(super) fn restore(view: &mut View<'_>, _: &Config) {
         view.nodes().filter(|(_, node)| is_folded(view.graph(), node)).map(|(at, _)| at).collect();
     let count = folded.into_iter().filter_map(|at| restore_one(view, at)).count();
     if count > 0 {
-        let message = format!(
+        let message = say!(
             "{count} batch normalisations that the exporter folded into convolutions were restored, \
-             with their parameters and statistics"
+             with their parameters and statistics",
+            count
         );
         view.say(Severity::Info, "recovered-normalization", message);
     }
@@ -117,7 +118,7 @@ pub(super) fn of_weights(view: &mut View<'_>, _: &Config) {
         }
         view.replace(at, node);
     }
-    view.found_again("batch normalisation with the statistics of its input", count);
+    view.found_again(&say!("batch normalisation with the statistics of its input"), count);
 }
 
 /// The normalisation without the nodes that the exporter added to it.

@@ -15,6 +15,7 @@ use crate::decimal;
 use crate::formats::pt2::calls;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::ops::{self, Inference};
+use crate::sentence::Sentence;
 use crate::tensor::TensorType;
 
 /// What differs from PyTorch and nothing puts back: calls by the start of their names, modules of `torch.nn`
@@ -98,7 +99,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
         view.replace(at, node);
     }
     for (name, count) in counts {
-        view.found_again(&name, count);
+        view.found_again(&Sentence::name(&name), count);
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     for (at, node) in replaced {
         view.replace(at, node);
     }
-    view.found_again("the cell of a recurrent network", count);
+    view.found_again(&say!("the cell of a recurrent network"), count);
 }
 
 /// A product with a parameter of this name: what is multiplied, the weight, and the bias.

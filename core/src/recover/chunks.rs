@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::{DOMAIN, View};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::sentence::Sentence;
 
 /// One slice along one axis: where it begins and ends, and what it makes.
 type Piece = (u64, u64, ValueId, NodeId);
@@ -28,7 +29,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
         view.replace(chunk.at, chunk.node);
         chunk.superfluous.into_iter().for_each(|at| view.replace(at, Node::default()));
     }
-    view.found_again("chunk", count);
+    view.found_again(&Sentence::name("chunk"), count);
 }
 
 /// Gives every slice of a strided slice a strided slice of its own: `x[:, 0::2, 1::2]` names none, and

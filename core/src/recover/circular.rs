@@ -16,7 +16,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
         view.replace(at, pad);
         count += 1;
     }
-    view.found_again("a circular pad", count);
+    view.found_again(&say!("a circular pad"), count);
 }
 
 /// `[x[-a:], x, x[:b]]`, one end of which may be missing; the pad of a pad is one.

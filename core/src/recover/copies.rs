@@ -11,6 +11,7 @@ use super::calls::{self, Names, Noted};
 use crate::basis::Reason;
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::sentence::Sentence;
 
 /// Calls that copy, as their results are named.
 const COPIES: [&str; 5] = ["_to_copy", "clone", "copy", "mul", "sum"];
@@ -65,7 +66,7 @@ pub(super) fn restore(view: &mut View<'_>, _: &Config) {
     for (source, name, readers) in copies {
         count += usize::from(copy(view, source, &name, &readers).is_some());
     }
-    view.found_again("clone", count);
+    view.found_again(&Sentence::name("clone"), count);
 }
 
 /// Whether an argument such as `%clone_1` is named as the result of a copy.

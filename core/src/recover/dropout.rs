@@ -164,11 +164,13 @@ pub(super) fn reinsert(view: &mut View<'_>, config: &Config) {
         .collect();
     let count = drop_out(view, values, &attentions, family.ratio);
     if count > 0 {
-        let message = format!(
-            "the model is built as {}, and is assumed to drop out as that does by \
-             default: {count} times with probability {}; the file was exported for inference, which \
+        let message = say!(
+            "the model is built as {name}, and is assumed to drop out as that does by \
+             default: {count} times with probability {ratio}; the file was exported for inference, which \
              removes dropout",
-            family.name, family.ratio
+            name = family.name,
+            count,
+            ratio = family.ratio
         );
         view.say(Severity::Info, "assumed-dropout", message);
     }
@@ -217,13 +219,14 @@ pub(super) fn obey(view: &mut View<'_>, config: &Config) {
             let count = drop_out(view, values, &attentions, USUAL_RATIO);
             view.reason = None;
             let (severity, message) = match count {
-                0 => (Severity::Warning, "no place for dropout was found".to_owned()),
+                0 => (Severity::Warning, say!("no place for dropout was found")),
                 _ => (
                     Severity::Info,
-                    format!(
+                    say!(
                         "dropout is put where such a model usually has it, in {count} places: on weights \
                          of attention, on what is added to a residual, in front of its last convolution, in front of the \
-                         classifier"
+                         classifier",
+                        count
                     ),
                 ),
             };

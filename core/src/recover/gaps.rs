@@ -35,9 +35,10 @@ pub(super) fn fill(view: &mut View<'_>, config: &Config) {
         count += usize::from(view.insert_behind(value, dropout).is_some());
     }
     if count > 0 {
-        let message = format!(
+        let message = say!(
             "{count} modules are missing in front of the classifier's layers, and are assumed to be \
-             dropout, which exports for inference do not have"
+             dropout, which exports for inference do not have",
+            count
         );
         view.say(Severity::Info, "assumed-dropout", message);
     }
@@ -65,10 +66,12 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
     });
     let missing: BTreeSet<String> = missing.collect();
     if let Some(first) = missing.first() {
-        let message = format!(
-            "{} modules between an activation and a linear layer left nothing in the file, the first is \
-             `{first}`: if they are dropout, each keeps a mask and a result more; {EXPORT_HINT}",
-            missing.len()
+        let message = say!(
+            "{n} modules between an activation and a linear layer left nothing in the file, the first is \
+             `{first}`: if they are dropout, each keeps a mask and a result more; {export_hint}",
+            n = missing.len(),
+            first,
+            export_hint = EXPORT_HINT
         );
         view.say(Severity::Warning, "missing-modules", message);
     }

@@ -93,9 +93,10 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
         view.replace(at, node);
     }
     if count > 0 && config.in_place == InPlace::Auto {
-        let message = format!(
+        let message = say!(
             "{count} activations, sums and dropouts are assumed to overwrite their input, as in \
-             torchvision's models; no export records this"
+             torchvision's models; no export records this",
+            count
         );
         view.say(Severity::Info, "assumed-in-place", message);
         warn(view, &kept);
@@ -108,11 +109,12 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
 fn warn(view: &View<'_>, kept: &[Bytes]) {
     let all: Bytes = kept.iter().copied().sum();
     if all > Bytes::ZERO {
-        let message = format!(
-            "{} of them are leaky rectifiers, for which libraries differ: those that do not overwrite \
+        let message = say!(
+            "{n} of them are leaky rectifiers, for which libraries differ: those that do not overwrite \
              their input keep up to {all} more until backward. If the model has no `inplace=True`, set \
              in-place to off",
-            kept.len()
+            n = kept.len(),
+            all
         );
         view.say(Severity::Warning, "assumed-in-place-leaky", message);
     }

@@ -24,7 +24,7 @@ pub(super) fn copy(view: &mut View<'_>, _: &Config) {
     for (value, copy) in packed {
         count += usize::from(view.insert_behind(value, copy).is_some());
     }
-    view.found_again("the packed projection of nn.MultiheadAttention", count);
+    view.found_again(&say!("the packed projection of nn.MultiheadAttention"), count);
 }
 
 /// A product of the projection: its node, its matrix and how wide it is, and where its bias is added.

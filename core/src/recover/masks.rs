@@ -31,9 +31,10 @@ pub(super) fn separate(view: &mut View<'_>, _: &Config) {
         }
     }
     if count > 0 {
-        let message = format!(
+        let message = say!(
             "{count} attention masks are assumed to be buffers of their own: the file has one for \
-             several modules, as exporters write equal tensors once"
+             several modules, as exporters write equal tensors once",
+            count
         );
         view.say(Severity::Info, "separate-masks", message);
     }

@@ -320,8 +320,10 @@ fn named_scores(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
 /// That results are held as the code of a well-known library holds them.
 pub(super) fn diagnostic(view: &View<'_>) -> Option<Diagnostic> {
     (!results_of_modules(view).is_empty()).then(|| {
-        let message = "the modules are named as those of transformers, and are assumed to hold results \
-                       of embeddings and of attention until their callers return, as that code does";
+        let message = say!(
+            "the modules are named as those of transformers, and are assumed to hold results \
+                       of embeddings and of attention until their callers return, as that code does"
+        );
         Diagnostic::new(Severity::Info, "assumed-names", message)
     })
 }

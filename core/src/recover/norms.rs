@@ -4,6 +4,7 @@
 use super::View;
 use crate::config::Config;
 use crate::graph::{Elements, Node, NodeId, Value, ValueId};
+use crate::sentence::Sentence;
 
 /// Takes constant weights and biases away, and puts instance normalisations back.
 pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
@@ -14,7 +15,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     }
     let whole: Vec<(NodeId, Node)> =
         view.nodes().filter_map(|(at, node)| Some((at, instance_norm(view, node)?))).collect();
-    view.found_again("instance_norm", whole.len());
+    view.found_again(&Sentence::name("instance_norm"), whole.len());
     for (at, node) in whole {
         view.replace(at, node);
     }

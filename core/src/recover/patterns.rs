@@ -8,6 +8,7 @@ use super::{DOMAIN, View};
 use crate::config::{Attention, Config};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::sentence::Sentence;
 
 /// Attention that the exporter decomposed, or that a model spells out in the same way.
 const LIKE_FUSED: &str = "attention that scales queries and keys";
@@ -27,13 +28,13 @@ pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
         }
     }
     for (name, count) in found {
-        view.found_again(name, count);
+        view.found_again(&Sentence::name(name), count);
         if name == LIKE_FUSED && config.attention == Attention::Auto {
             view.say(
                 Severity::Warning,
                 "assumed-attention",
-                "attention that scales queries and keys is assumed to be F.scaled_dot_product_attention; if the \
-                 model spells it out, scores take memory, too: set attention to eager",
+                say!("attention that scales queries and keys is assumed to be F.scaled_dot_product_attention; if the \
+                 model spells it out, scores take memory, too: set attention to eager"),
             );
         }
     }
@@ -42,8 +43,8 @@ pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
         view.say(
             Severity::Info,
             "attention-mask",
-            "attention masks are assumed to be causal or all ones, so that PyTorch passes a flag and \
-             no tensor",
+            say!("attention masks are assumed to be causal or all ones, so that PyTorch passes a flag and \
+             no tensor"),
         );
     }
 }

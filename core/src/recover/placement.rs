@@ -160,9 +160,9 @@ pub(super) fn diagnostic(
         .map(|(name, _)| name.as_str())
         .filter(|name| !name.ends_with("num_batches_tracked"))
         .collect();
-    let message = format!(
-        "buffers that transformers' modules register and no operator reads are assumed to be there: {}",
-        assumed.join(", ")
+    let message = say!(
+        "buffers that transformers' modules register and no operator reads are assumed to be there: {assumed}",
+        assumed = assumed.join(", ")
     );
     (!assumed.is_empty()).then(|| Diagnostic::new(Severity::Info, "assumed-buffers", message))
 }

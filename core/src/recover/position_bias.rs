@@ -39,9 +39,10 @@ pub(super) fn restore(view: &mut View<'_>, _: &Config) {
     let found: Vec<Folded> = view.nodes().filter_map(|(at, node)| folded(view, at, node)).collect();
     let count = found.iter().filter(|bias| unfold(view, bias).is_some()).count();
     if count > 0 {
-        let message = format!(
+        let message = say!(
             "{count} relative position biases, which the exporter stored as it computed them, are assumed to come \
-             from trained tables with a row for each distance"
+             from trained tables with a row for each distance",
+            count
         );
         view.say(Severity::Info, "recovered-parameters", message);
     }

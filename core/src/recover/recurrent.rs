@@ -42,7 +42,7 @@ pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
     for module in modules {
         count += usize::from(join(view, &module, config).is_some());
     }
-    view.found_again("a recurrent module", count);
+    view.found_again(&say!("a recurrent module"), count);
 }
 
 /// A node that is a layer.

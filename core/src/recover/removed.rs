@@ -14,9 +14,11 @@ pub(super) const EXPORT_HINT: &str = "export the model as it is trained: \
 pub(super) fn report(view: &View<'_>, config: &Config) {
     let folded = view.nodes().filter(|(_, node)| batch_norm::is_folded(view.graph(), node)).count();
     if config.recover == Recover::Off && folded > 0 {
-        let message = format!(
+        let message = say!(
             "{folded} normalisations were folded into convolutions by the exporter, and what they \
-             keep for backward is missing here; {EXPORT_HINT}"
+             keep for backward is missing here; {export_hint}",
+            folded,
+            export_hint = EXPORT_HINT
         );
         view.say(Severity::Error, "folded-normalization", message);
         return;
@@ -30,10 +32,11 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
     };
     let count = view.nodes().filter(|(_, node)| spelled_out(node)).count();
     if count > 0 {
-        let message = format!(
+        let message = say!(
             "attention is spelled out in {count} modules of transformers and is assumed to be trained \
              so (`attn_implementation=\"eager\"`); a model that is trained with the default keeps \
-             less, where it was only exported so"
+             less, where it was only exported so",
+            count
         );
         view.say(Severity::Info, "spelled-out-attention", message);
     }
@@ -41,9 +44,10 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
     let attends = has("Softmax") || has("Attention");
     let is_asked = config.dropout == Dropout::Auto;
     if is_asked && attends && has("LayerNormalization") && !has("Dropout") {
-        let message = format!(
+        let message = say!(
             "the file has no dropout: either the model has none, or it was exported for inference; \
-             if it trains with dropout, set dropout to `on`, or {EXPORT_HINT}"
+             if it trains with dropout, set dropout to `on`, or {export_hint}",
+            export_hint = EXPORT_HINT
         );
         let is_missed = dropout::is_missed(view);
         let severity = if is_missed { Severity::Warning } else { Severity::Info };
@@ -51,10 +55,13 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
     } else if let Some((count, kept)) =
         dropout::missing_from_blocks(view).filter(|_| is_asked && !has("Dropout"))
     {
-        let message = format!(
+        let message = say!(
             "the file has no dropout: either the model has none, or it was exported for inference. In \
              front of the last convolution of its {count} residual blocks, where such networks may have it, \
-             dropout would keep {kept} more until backward; if it trains so, set dropout to `on`, or {EXPORT_HINT}"
+             dropout would keep {kept} more until backward; if it trains so, set dropout to `on`, or {export_hint}",
+            count,
+            kept,
+            export_hint = EXPORT_HINT
         );
         view.say(Severity::Info, "no-dropout", message);
     }

@@ -17,14 +17,14 @@ pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
     let keeps_casts = view.nodes().any(|(_, node)| is_idle_cast(view, node));
     let found: Vec<(NodeId, Found)> =
         view.nodes().filter_map(|(at, node)| Some((at, find(view, node, keeps_casts)?))).collect();
-    view.found_again("an RMS norm that is spelled out", found.len());
+    view.found_again(&say!("an RMS norm that is spelled out"), found.len());
     let is_half = config.precision.converts_to().is_some_and(|dtype| dtype != DType::Float32);
     if is_half && found.iter().any(|(_, found)| found.assumed) {
         view.say(
             Severity::Info,
             "assumed-norm-precision",
-            "RMS norms are assumed to compute in single precision, as those of transformers do: the \
-             file does not have the casts that would tell",
+            say!("RMS norms are assumed to compute in single precision, as those of transformers do: the \
+             file does not have the casts that would tell"),
         );
     }
     for (at, found) in found {

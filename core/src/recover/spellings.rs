@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::eager::layout::contiguous_strides;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::ops;
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 
 const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/spellings.txt"));
@@ -172,7 +173,7 @@ fn search(view: &mut View<'_>, in_one_call: bool) {
         view.replace(at, node);
     }
     for (name, count) in counts {
-        view.found_again(&name.to_ascii_lowercase(), count);
+        view.found_again(&Sentence::name(&name.to_ascii_lowercase()), count);
     }
     for (value, name) in marked {
         super::rests_on(&mut view.reasons, value, &Reason::Operator(name.to_owned()));

@@ -13,6 +13,7 @@ use super::norms::is_constant;
 use super::patterns::{grouped, is_tensor, torch};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::sentence::Sentence;
 
 /// What runs in place of the nodes of one call, given the node that makes the call's result.
 type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
@@ -35,7 +36,7 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     }
     let norms: Vec<(NodeId, Node)> =
         view.nodes().filter_map(|(at, node)| Some((at, rms_norm(view, node)?))).collect();
-    view.found_again("rms_norm", norms.len());
+    view.found_again(&Sentence::name("rms_norm"), norms.len());
     for (at, norm) in norms {
         view.replace(at, norm);
     }
@@ -64,7 +65,7 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
         view.replace(at, node);
     }
     for (name, count) in found {
-        view.found_again(name, count);
+        view.found_again(&Sentence::name(name), count);
     }
     give_batches(view);
 }

@@ -53,9 +53,10 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
         }
     }
     if count > 0 {
-        let message = format!(
+        let message = say!(
             "{count} tensors that scale or shift channels, which the exporter stored anew without \
-             their names, are assumed to be trained"
+             their names, are assumed to be trained",
+            count
         );
         view.say(Severity::Info, "recovered-parameters", message);
     }
@@ -138,15 +139,17 @@ pub(super) fn tie_heads(view: &mut View<'_>, _: &Config) {
     let Some((at, table)) = head(view) else { return };
     let Some(node) = view.node(at) else { return };
     let (shares, severity) = shares_by_default(view, node, table);
-    let taken = if shares { "the same tensor" } else { "two tensors" };
-    let more_or_less = if shares { "more" } else { "fewer" };
-    let message = format!(
-        "the weight of `{}` and `{}` are assumed to be {taken}, as is usual for such a model; the \
-         exporter stores a transposed copy either way. If that is wrong, {} parameters {more_or_less} \
+    let taken = if shares { say!("the same tensor") } else { say!("two tensors") };
+    let more_or_less = if shares { say!("more") } else { say!("fewer") };
+    let message = say!(
+        "the weight of `{module}` and `{table}` are assumed to be {taken}, as is usual for such a model; the \
+         exporter stores a transposed copy either way. If that is wrong, {numel} parameters {more_or_less} \
          are trained: export with `do_constant_folding=False`, which keeps the difference",
-        node.module,
-        view.graph().value_name(table),
-        view.dims(table).map_or(0, numel)
+        module = node.module,
+        table = view.graph().value_name(table),
+        taken,
+        numel = view.dims(table).map_or(0, numel),
+        more_or_less
     );
     if shares {
         let linear = linear(node, node.input(0), table);

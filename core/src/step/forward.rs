@@ -332,9 +332,11 @@ impl<'a> Forward<'a> {
         let mut found: Vec<Diagnostic> = self.recurrent().into_iter().collect();
         for (op, nodes) in assumed.iter() {
             let (count, first) = (nodes.len(), nodes.first().copied().unwrap_or_default());
-            let message = format!(
+            let message = say!(
                 "what `{op}` keeps and allocates is unknown ({count} in the graph): it is assumed to \
-                 make its outputs and to keep its inputs"
+                 make its outputs and to keep its inputs",
+                op,
+                count
             );
             found.push(Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(first));
         }
@@ -347,8 +349,10 @@ impl Forward<'_> {
     fn recurrent(&self) -> Option<Diagnostic> {
         let is_recurrent = |op: &str| ["LSTM", "GRU", "RNN", "Recurrent"].contains(&op);
         let first = self.graph.nodes.iter().find(|node| is_recurrent(&node.op))?;
-        let message = "scratch of recurrent layers is that of cuDNN's usual kernels; those for small states \
-                       (up to 384) and for half precision may take another, which no card was asked for";
+        let message = say!(
+            "scratch of recurrent layers is that of cuDNN's usual kernels; those for small states \
+                       (up to 384) and for half precision may take another, which no card was asked for"
+        );
         let found = Diagnostic::new(Severity::Info, "recurrent-scratch", message);
         Some(found.at(first.label(self.graph)))
     }

@@ -40,20 +40,23 @@ impl<'a> Frozen<'a> {
         let freezes = self.patterns.iter().any(|(_, count)| *count > 0);
         if nothing_left && (freezes || self.adapters_only) {
             let message =
-                "all parameters are frozen, so that nothing is trained: freeze fewer of them";
+                say!("all parameters are frozen, so that nothing is trained: freeze fewer of them");
             let setting = if freezes { "freeze" } else { "lora" };
             return Err(Error::new(ErrorKind::BadConfig, message).about(setting));
         }
         if nothing_left {
-            let message = "the file has no parameters, so that nothing is trained and there is no backward: \
-                           what is shown is a forward pass";
+            let message = say!(
+                "the file has no parameters, so that nothing is trained and there is no backward: \
+                           what is shown is a forward pass"
+            );
             sink.push(Diagnostic::new(Severity::Error, "nothing-to-train", message));
         }
         for (pattern, count) in &self.patterns {
             if *count == 0 {
-                let message = format!(
+                let message = say!(
                     "the pattern `{pattern}` matches no parameter, so that it freezes nothing; write a \
-                     name, a module's path, or `*` for any text"
+                     name, a module's path, or `*` for any text",
+                    pattern
                 );
                 return Err(Error::new(ErrorKind::BadConfig, message).about("freeze"));
             }
@@ -74,8 +77,10 @@ pub(super) fn check_gradients(
     if parameters.is_empty() || parameters.iter().any(|p| p.leaf.is_reached()) {
         return Ok(());
     }
-    let message = "the loss depends on none of the parameters that are trained, so that there are no \
-                   gradients";
+    let message = say!(
+        "the loss depends on none of the parameters that are trained, so that there are no \
+                   gradients"
+    );
     let set = [("lora", !config.lora.is_empty()), ("freeze", !config.freeze.is_empty())];
     if let Some((setting, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
         return Err(Error::new(ErrorKind::BadConfig, message).about(setting));

@@ -8,6 +8,7 @@ use crate::eager::{Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
+use crate::sentence::Sentence;
 use crate::tensor::{DType, Dims, TensorType};
 
 /// A loss, how it reads the output, and where its labels come from.
@@ -56,7 +57,7 @@ impl Loss {
         let Some(output) = Output::of(graph, typed) else {
             return match choice {
                 LossChoice::Auto => Ok(Self::without_output(sink)),
-                _ => Err(refusal(choice, "a floating-point output", "none")),
+                _ => Err(refusal(choice, &say!("a floating-point output"), &say!("none"))),
             };
         };
         let is_chosen = choice != LossChoice::Auto;
@@ -69,7 +70,7 @@ impl Loss {
     }
 
     fn without_output(sink: &Diagnostics) -> Self {
-        let message = "no output is floating-point, so there is no loss and no backward";
+        let message = say!("no output is floating-point, so there is no loss and no backward");
         sink.push(Diagnostic::new(Severity::Warning, "assumed-loss", message));
         Self {
             choice: LossChoice::Sum,
@@ -114,20 +115,26 @@ impl Loss {
     }
 }
 
-fn diagnostic(choice: LossChoice, is_chosen: bool, what: &str) -> Diagnostic {
+fn diagnostic(choice: LossChoice, is_chosen: bool, what: &Sentence) -> Diagnostic {
     if is_chosen {
-        return Diagnostic::new(Severity::Info, "chosen-loss", format!("the loss is {what}"));
+        return Diagnostic::new(Severity::Info, "chosen-loss", say!("the loss is {what}", what));
     }
-    let (severity, why) = match choice {
-        LossChoice::Sum => (Severity::Warning, ", since its shape suggests no loss"),
-        _ => (Severity::Info, ""),
+    let (severity, message) = match choice {
+        LossChoice::Sum => (
+            Severity::Warning,
+            say!("the loss is assumed to be {what}, since its shape suggests no loss", what),
+        ),
+        _ => (Severity::Info, say!("the loss is assumed to be {what}", what)),
     };
-    Diagnostic::new(severity, "assumed-loss", format!("the loss is assumed to be {what}{why}"))
+    Diagnostic::new(severity, "assumed-loss", message)
 }
 
-fn refusal(choice: LossChoice, wanted: &str, found: &str) -> Error {
-    let message = format!(
-        "the loss {choice} wants {wanted}, but there is {found}: choose another loss, or auto"
+fn refusal(choice: LossChoice, wanted: &Sentence, found: &Sentence) -> Error {
+    let message = say!(
+        "the loss {choice} wants {wanted}, but there is {found}: choose another loss, or auto",
+        choice,
+        wanted,
+        found
     );
     Error::new(ErrorKind::BadConfig, message).about("loss")
 }
@@ -206,20 +213,20 @@ impl<'a> Output<'a> {
         let rank = self.ty.rank();
         let (holds, wanted) = match choice {
             LossChoice::CrossEntropy | LossChoice::LabelSmoothing | LossChoice::SoftTargets => {
-                (rank >= 2, "a score for each class: [N, C] or [N, C, d…]")
+                (rank >= 2, say!("a score for each class: [N, C] or [N, C, d…]"))
             }
             LossChoice::CausalLm | LossChoice::MaskedLm => (
                 rank == 3 && self.reads_tokens(),
-                "logits [batch, length, vocabulary] of a model that reads token ids",
+                say!("logits [batch, length, vocabulary] of a model that reads token ids"),
             ),
-            LossChoice::Own => (self.ty.numel() == 1, "an output that is one number"),
+            LossChoice::Own => (self.ty.numel() == 1, say!("an output that is one number")),
             LossChoice::Auto | LossChoice::Mse | LossChoice::BceWithLogits | LossChoice::Sum => {
-                (true, "")
+                (true, Sentence::default())
             }
         };
         let name = self.graph.value_name(self.id);
-        let found = || format!("the output `{name}`, {}", self.ty);
-        if holds { Ok(()) } else { Err(refusal(choice, wanted, &found())) }
+        let found = || say!("the output `{name}`, {ty}", name, ty = self.ty);
+        if holds { Ok(()) } else { Err(refusal(choice, &wanted, &found())) }
     }
 
     /// Three dimensions may be `[B, S, V]` or `[N, C, d]`: sequences are what most models of three have.
@@ -260,26 +267,28 @@ impl<'a> Output<'a> {
         }
     }
 
-    fn describe(&self, choice: LossChoice, scores: Scores) -> String {
+    fn describe(&self, choice: LossChoice, scores: Scores) -> Sentence {
         let labels = match (scores, self.ty.rank()) {
-            (Scores::Last, _) => "label per position, classes in the last dimension",
-            (Scores::Second, 2) => "class index per sample",
-            (Scores::Second, _) => "class index per position, classes in the second dimension",
+            (Scores::Last, _) => say!("label per position, classes in the last dimension"),
+            (Scores::Second, 2) => say!("class index per sample"),
+            (Scores::Second, _) => {
+                say!("class index per position, classes in the second dimension")
+            }
         };
         match choice {
-            LossChoice::CrossEntropy => format!("cross-entropy with one {labels}"),
-            LossChoice::LabelSmoothing => format!("smoothed cross-entropy with one {labels}"),
-            LossChoice::SoftTargets => "cross-entropy with a probability for each class".to_owned(),
+            LossChoice::CrossEntropy => say!("cross-entropy with one {labels}", labels),
+            LossChoice::LabelSmoothing => say!("smoothed cross-entropy with one {labels}", labels),
+            LossChoice::SoftTargets => say!("cross-entropy with a probability for each class"),
             LossChoice::CausalLm => {
-                "next-token cross-entropy over all positions, labels shifted by one".to_owned()
+                say!("next-token cross-entropy over all positions, labels shifted by one")
             }
-            LossChoice::MaskedLm => "cross-entropy with one label per position".to_owned(),
-            LossChoice::Mse => "the mean squared error".to_owned(),
-            LossChoice::BceWithLogits => "binary cross-entropy on logits".to_owned(),
-            LossChoice::Own => "the model's own loss, its first output".to_owned(),
+            LossChoice::MaskedLm => say!("cross-entropy with one label per position"),
+            LossChoice::Mse => say!("the mean squared error"),
+            LossChoice::BceWithLogits => say!("binary cross-entropy on logits"),
+            LossChoice::Own => say!("the model's own loss, its first output"),
             LossChoice::Auto | LossChoice::Sum => {
                 let name = self.graph.value_name(self.id);
-                format!("the sum of the first output, `{name}`, {}", self.ty)
+                say!("the sum of the first output, `{name}`, {ty}", name, ty = self.ty)
             }
         }
     }

@@ -71,9 +71,11 @@ impl Masters {
 
     /// Which loop is meant.
     pub(super) fn diagnostic() -> Diagnostic {
-        let message = "the optimizer holds the parameters once more in fp32, and gradients are copied \
+        let message = say!(
+            "the optimizer holds the parameters once more in fp32, and gradients are copied \
                        to fp32 before its step, as in Apex O2 and Megatron; those in half precision \
-                       are assumed to stay until zero_grad, and normalisations to be converted too";
+                       are assumed to stay until zero_grad, and normalisations to be converted too"
+        );
         Diagnostic::new(Severity::Info, "master-weights", message)
     }
 }

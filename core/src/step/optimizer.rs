@@ -34,6 +34,7 @@ use crate::config::{Config, Implementation, Optimizer, PyTorch};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::{Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 
 /// The rules of an optimizer: one, or Muon's and that of its companion.
 const fn rules(optimizer: Optimizer) -> &'static [Rule] {
@@ -140,7 +141,8 @@ impl State {
     pub fn new(config: &Config) -> Result<Self, Error> {
         let parts = rules(config.optimizer).iter().map(|rule| {
             if config.weight_decay && !rule.has_decay {
-                let message = format!("{} knows no weight decay: leave it out", rule.class);
+                let message =
+                    say!("{class} knows no weight decay: leave it out", class = rule.class);
                 return Err(Error::new(ErrorKind::BadConfig, message).about("weight-decay"));
             }
             let (walk, slots) =
@@ -184,7 +186,9 @@ impl State {
             [part.rule.assumed, of_loop]
         });
         let about = about.filter(|about| !about.is_empty());
-        about.map(|about| Diagnostic::new(Severity::Info, "assumed-optimizer", about)).collect()
+        about
+            .map(|about| Diagnostic::new(Severity::Info, "assumed-optimizer", Sentence::of(about)))
+            .collect()
     }
 }
 
@@ -209,9 +213,11 @@ fn implementation(
         Implementation::Fused => rule.fused.map(|slots| (Walk::Fused, slots)),
     };
     walk.ok_or_else(|| {
-        let message = format!(
-            "{} has no {chosen} implementation: choose another, or auto for {usual}",
-            rule.class
+        let message = say!(
+            "{class} has no {chosen} implementation: choose another, or auto for {usual}",
+            class = rule.class,
+            chosen,
+            usual
         );
         Error::new(ErrorKind::BadConfig, message).about("optimizer-impl")
     })

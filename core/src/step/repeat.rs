@@ -85,27 +85,34 @@ pub(super) fn count(launches: &mut [Launch], trips: &[(LabelId, Trip)], folds: &
 
 fn unlike(fold: &Fold) -> Error {
     let Fold { name, trips } = fold;
-    let message = format!(
+    let message = say!(
         "\"{name}\" (Loop) runs its body {trips} times, which is too many to write out, and its trips are not alike, \
-         so that one cannot stand for the others: give it fewer trips"
+         so that one cannot stand for the others: give it fewer trips",
+        name,
+        trips
     );
     Error::new(ErrorKind::TooManyOperators, message)
 }
 
 fn too_large(fold: &Fold) -> Error {
     let Fold { name, trips } = fold;
-    let message = format!(
+    let message = say!(
         "\"{name}\" (Loop) runs its body {trips} times, and keeps more memory for backward than any machine has: \
-         give it fewer trips"
+         give it fewer trips",
+        name,
+        trips
     );
     Error::new(ErrorKind::TooLarge, message)
 }
 
 fn joined(fold: &Fold, each: u64) -> Diagnostic {
     let Fold { name, trips } = fold;
-    let message = format!(
+    let message = say!(
         "\"{name}\" runs its body {trips} times: what {each} trips keep is counted as one allocation, so reserved \
-         memory is near the truth and not exact"
+         memory is near the truth and not exact",
+        name,
+        trips,
+        each
     );
     Diagnostic::new(Severity::Warning, "joined-trips", message).at(name.as_str())
 }

@@ -145,8 +145,10 @@ const ROUNDS: usize = 3;
 fn batches(config: &Config) -> Result<u64, Error> {
     let batches = config.accumulate.get();
     if batches > MOST_BATCHES {
-        let message = format!(
-            "{batches} batches per step are more than the {MOST_BATCHES} that are simulated"
+        let message = say!(
+            "{batches} batches per step are more than the {most_batches} that are simulated",
+            batches,
+            most_batches = MOST_BATCHES
         );
         return Err(Error::new(ErrorKind::BadConfig, message).about("accumulate"));
     }

@@ -93,10 +93,13 @@ pub(super) fn mark(program: &Program, typed: &Typed, trace: &mut Trace) -> Optio
         return None;
     }
     let Guess { node, kind, guessed, tensors } = worst;
-    let message = format!(
-        "the workspaces of {} convolutions are guessed: of ten, {} come within 5 % of cuDNN's answer; the \
+    let message = say!(
+        "the workspaces of {name} convolutions are guessed: of ten, {near} come within 5 % of cuDNN's answer; the \
          largest of this one is assumed to be {guessed}, where copies of its tensors are {tensors}",
-        kind.name, kind.near
+        name = kind.name,
+        near = kind.near,
+        guessed,
+        tensors
     );
     let label = node.label(&program.graph);
     Some(Diagnostic::new(Severity::Warning, "unproven-workspace", message).at(label))

@@ -72,7 +72,7 @@ const KERNELS: &[(&str, Kernel)] = &[
         Ok(list(&left.collect::<Vec<_>>()))
     }),
     // Facts.
-    ("refuse", |_| Err("arguments of this form have no formula".to_owned())),
+    ("refuse", |_| Err(say!("arguments of this form have no formula"))),
     ("rank", |g| Ok(Value::Int(g.extents(0)?.len().try_into().unwrap_or(0)))),
     ("len", |g| match g.at(0) {
         Value::List(list) => Ok(Value::Int(list.len().try_into().unwrap_or(0))),
@@ -88,7 +88,7 @@ const KERNELS: &[(&str, Kernel)] = &[
             let at = axis(g.int(1)?, list.len())?;
             Ok(list.get(at).cloned().unwrap_or(Value::Nothing))
         }
-        _ => Err("no list".to_owned()),
+        _ => Err(say!("no list")),
     }),
     ("with", |g| {
         let mut sizes = g.extents(0)?;
@@ -112,11 +112,11 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("range", |g| Ok(Value::List((0..g.int(0)?.min(MOST_DIMS)).map(Value::Int).collect()))),
     ("reversed", |g| match g.at(0) {
         Value::List(list) => Ok(Value::List(list.iter().rev().cloned().collect())),
-        _ => Err("no list".to_owned()),
+        _ => Err(say!("no list")),
     }),
     ("append", |g| match (g.at(0), g.at(1)) {
         (Value::List(a), Value::List(b)) => Ok(Value::List([a.as_slice(), b].concat())),
-        _ => Err("no lists".to_owned()),
+        _ => Err(say!("no lists")),
     }),
     ("others", |g| {
         let rank = usize::try_from(g.int(0)?).unwrap_or(0);
@@ -152,9 +152,9 @@ const KERNELS: &[(&str, Kernel)] = &[
         Value::Tensor(x) => Ok(Value::Type(x.dtype())),
         // ONNX's number for it.
         Value::Int(code) => {
-            DType::from_onnx(*code).map(Value::Type).ok_or_else(|| format!("no type {code}"))
+            DType::from_onnx(*code).map(Value::Type).ok_or_else(|| say!("no type {code}", code))
         }
-        _ => Err("no type".to_owned()),
+        _ => Err(say!("no type")),
     }),
     ("is_complex", |g| Ok(truth_value(is_complex(g.tensor(0)?.dtype())))),
     ("to_format", |g| {
@@ -164,7 +164,7 @@ const KERNELS: &[(&str, Kernel)] = &[
         let format =
             if g.int(2)? == 1 { MemoryFormat::Contiguous } else { MemoryFormat::ChannelsLast };
         if is_complex(dtype) && x.suggested_format() != MemoryFormat::Contiguous {
-            return Err("complex numbers in channels last have no formula".to_owned());
+            return Err(say!("complex numbers in channels last have no formula"));
         }
         if x.dtype() == dtype && x.suggested_format() == format {
             return Ok(x.into());
@@ -179,13 +179,13 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     ("index_of", |g| {
         let x = g.tensor(0)?;
-        let Value::List(list) = g.at(1) else { return Err("no list".to_owned()) };
+        let Value::List(list) = g.at(1) else { return Err(say!("no list")) };
         let given = tensors(g.at(1));
         let first = list.iter().take_while(|value| matches!(value, Value::Nothing)).count();
         let together = list.iter().skip(first).take(given.len());
         let is_known = together.clone().all(|value| matches!(value, Value::Tensor(_)));
         if !is_known || given.iter().any(|index| index.dtype() == DType::Bool) {
-            return Err("indices of this form have no formula".to_owned());
+            return Err(say!("indices of this form have no formula"));
         }
         let sizes = given.iter().fold(Dims::new(), |all, t| broadcast_sizes(&all, t.sizes()));
         let before = x.sizes().iter().take(first).copied();
@@ -410,7 +410,7 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     ("stack", |g| {
         let pieces = tensors(g.at(0));
-        let first = pieces.first().ok_or("nothing to stack")?;
+        let first = pieces.first().ok_or_else(|| say!("nothing to stack"))?;
         let mut sizes = first.sizes().to_vec();
         let at = axis(g.int(1).unwrap_or(0), sizes.len().saturating_add(1))?;
         sizes.insert(at, u64::try_from(pieces.len()).unwrap_or(0));
@@ -425,9 +425,9 @@ const KERNELS: &[(&str, Kernel)] = &[
         Ok(norm::instance_norm(g.rt, &x, weight.as_ref(), bias.as_ref(), mean.as_ref()).into())
     }),
     ("map", |g| {
-        let Value::Text(name) = g.at(0) else { return Err("no name".to_owned()) };
+        let Value::Text(name) = g.at(0) else { return Err(say!("no name")) };
         let rest = g.values.get(2..).unwrap_or(&[]);
-        let Value::List(list) = g.at(1) else { return Err("no list".to_owned()) };
+        let Value::List(list) = g.at(1) else { return Err(say!("no list")) };
         let each = list.iter().map(|value| {
             let arguments = std::iter::once(value.clone()).chain(rest.iter().cloned());
             call(g.rt, name, arguments.collect(), None).map(|(value, _)| value)
@@ -436,11 +436,11 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     // A loop: `step(place, state, …)` gives the next state.
     ("loop", |g| {
-        let Value::Text(name) = g.at(0) else { return Err("no name".to_owned()) };
+        let Value::Text(name) = g.at(0) else { return Err(say!("no name")) };
         let rest = g.values.get(3..).unwrap_or(&[]);
         let trips = g.int(1)?;
         if trips > MOST_DIMS {
-            return Err(format!("{trips} rounds are too many"));
+            return Err(say!("{trips} rounds are too many", trips));
         }
         (0..trips).try_fold(g.at(2).clone(), |state, at| {
             let arguments = [Value::Int(at), state].into_iter().chain(rest.iter().cloned());
@@ -562,7 +562,7 @@ pub(super) fn call(
         return Ok((row.run(rt, values, false)?, overwritten));
     }
     let plain = name.strip_suffix('_').and_then(lookup);
-    let row = plain.ok_or_else(|| format!("{name} is unknown"))?;
+    let row = plain.ok_or_else(|| say!("{name} is unknown", name))?;
     Ok((row.run(rt, values, true)?, overwritten))
 }
 
@@ -572,7 +572,7 @@ pub(super) fn truth(value: &Value) -> Result<bool, Refused> {
         Value::Int(n) => Ok(*n != 0),
         Value::Float(x) => Ok(x.abs() > 0.0),
         Value::Nothing => Ok(false),
-        _ => Err("a choice by what only a run shows".to_owned()),
+        _ => Err(say!("a choice by what only a run shows")),
     }
 }
 
@@ -592,7 +592,7 @@ fn axis(dim: i64, rank: usize) -> Result<usize, Refused> {
     let wide = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
     let from_front = if dim < 0 { dim.saturating_add(wide) } else { dim };
     let inside = (0..wide).contains(&from_front);
-    usize::try_from(from_front).ok().filter(|_| inside).ok_or_else(|| format!("axis {dim}"))
+    usize::try_from(from_front).ok().filter(|_| inside).ok_or_else(|| say!("axis {dim}", dim))
 }
 
 impl From<Tensor> for Value {
@@ -675,19 +675,19 @@ impl Given<'_> {
     }
 
     fn tensor(&self, position: usize) -> Result<Tensor, Refused> {
-        tensor(self.at(position)).ok_or_else(|| format!("argument {position} is no tensor"))
+        tensor(self.at(position)).ok_or_else(|| say!("argument {position} is no tensor", position))
     }
 
     fn int(&self, position: usize) -> Result<i64, Refused> {
         match self.at(position) {
             Value::Int(n) => Ok(*n),
-            _ => Err(format!("argument {position} is no integer")),
+            _ => Err(say!("argument {position} is no integer", position)),
         }
     }
 
     fn count(&self, position: usize) -> Result<u64, Refused> {
         u64::try_from(self.int(position)?)
-            .map_err(|_negative| format!("argument {position} is negative"))
+            .map_err(|_negative| say!("argument {position} is negative", position))
     }
 
     /// Dimensions in the order in which they are named.
@@ -707,7 +707,7 @@ impl Given<'_> {
     fn ints(&self, position: usize) -> Result<Vec<i64>, Refused> {
         let one = |value: &Value| match value {
             Value::Int(n) => Ok(*n),
-            _ => Err(format!("argument {position} is no list of integers")),
+            _ => Err(say!("argument {position} is no list of integers", position)),
         };
         match self.at(position) {
             Value::List(list) => list.iter().map(one).collect(),
@@ -716,7 +716,7 @@ impl Given<'_> {
     }
 
     fn sizes(&self, position: usize) -> Result<Dims, Refused> {
-        let count = |n: i64| u64::try_from(n).ok().ok_or_else(|| format!("a size of {n}"));
+        let count = |n: i64| u64::try_from(n).ok().ok_or_else(|| say!("a size of {n}", n));
         self.ints(position)?.into_iter().map(count).collect()
     }
 
@@ -769,7 +769,7 @@ impl Given<'_> {
         let operands: Vec<Tensor> = self.values.iter().flat_map(tensors).collect();
         let operands: Vec<&Tensor> = operands.iter().collect();
         if operands.is_empty() {
-            return Err("no operand is a tensor".to_owned());
+            return Err(say!("no operand is a tensor"));
         }
         let mut types = operands.iter().map(|tensor| (tensor.dtype(), tensor.rank()));
         let first = types.next().unwrap_or((DType::Float32, 0));

@@ -13,7 +13,7 @@ type File = (&'static str, &'static str);
 /// What all families may use, and the files of the families.
 fn all() -> Result<(Vec<File>, Vec<File>), Error> {
     let text = text().ok_or_else(|| {
-        Error::new(ErrorKind::Io, "the families of models could not be fetched: open the model again once the network is there")
+        Error::new(ErrorKind::Io, say!("the families of models could not be fetched: open the model again once the network is there"))
     })?;
     let files =
         text.trim_start_matches("# ").split("\n# ").filter_map(|file| file.split_once('\n'));

@@ -17,8 +17,12 @@ pub(super) use parser::{Argument, Expr, Statement, header, layout, parse};
 pub(super) use run::Run;
 
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 
 /// A mistake in the text of a family: no fault of the file that is read.
-pub(super) fn mistake(file: &str, line: usize, message: &str) -> Error {
-    Error::new(ErrorKind::NoGraph, format!("the family `{file}`, line {line}: {message}"))
+pub(super) fn mistake(file: &str, line: usize, message: &Sentence) -> Error {
+    Error::new(
+        ErrorKind::NoGraph,
+        say!("the family `{file}`, line {line}: {message}", file, line, message),
+    )
 }

@@ -72,7 +72,11 @@ impl Layout {
             }
             for (keys, mut value) in class.settings {
                 if keys.len() > 1 && !matches!(value, Expr::None) {
-                    return Err(mistake(file, 1, "in a layout, only `None` has several names"));
+                    return Err(mistake(
+                        file,
+                        1,
+                        &say!("in a layout, only `None` has several names"),
+                    ));
                 }
                 for key in keys {
                     let value = std::mem::replace(&mut value, Expr::None);
@@ -105,12 +109,12 @@ impl Layout {
         };
         for (key, value) in rows {
             if !layout.put(key, value) {
-                let message = format!("`{key}` of the layout is not such a value");
+                let message = say!("`{key}` of the layout is not such a value", key);
                 return Err(mistake(name, 1, &message));
             }
         }
         if layout.class.is_empty() {
-            return Err(mistake(name, 1, "a layout states `classes`"));
+            return Err(mistake(name, 1, &say!("a layout states `classes`")));
         }
         Ok(Some(layout))
     }

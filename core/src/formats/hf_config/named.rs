@@ -21,6 +21,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::formats::spec::tree;
 use crate::graph::{Graph, Member};
+use crate::sentence::Sentence;
 
 /// What an input other than a configuration tells of a model.
 #[derive(Debug, Default)]
@@ -87,9 +88,10 @@ fn of_layout(named: &Clues, layout: &Layout) -> Option<(Graph, Config)> {
     let beside = sought.compare(&graph)?;
     graph.diagnostics.extend(sought.assumptions(&tree));
     graph.diagnostics.extend(beside);
-    let message = format!(
+    let message = say!(
         "read as a model of transformers with this configuration, which can be corrected, and opened in place of \
-         this file: {text}"
+         this file: {text}",
+        text
     );
     graph.diagnostics.push(Diagnostic::new(Severity::Info, "derived-configuration", message));
     Some((graph, config))
@@ -334,11 +336,11 @@ impl Sought<'_> {
         if beside.is_empty() {
             return Some(Vec::new());
         }
-        let message = format!(
-            "`{}` does not read {} of the file's parameters, which are left out: {}",
-            graph.name,
-            beside.len(),
-            beside.join(", ")
+        let message = say!(
+            "`{name}` does not read {n} of the file's parameters, which are left out: {beside}",
+            name = graph.name,
+            n = beside.len(),
+            beside = beside.join(", ")
         );
         Some(vec![Diagnostic::new(Severity::Info, "left-out", message)])
     }
@@ -346,40 +348,53 @@ impl Sought<'_> {
     /// What was taken as usual.
     fn assumptions(&self, tree: &tree::Tree) -> Vec<Diagnostic> {
         let mut said = Vec::new();
-        let mut say_as = |severity, code, message: String| {
+        let mut say_as = |severity, code, message: Sentence| {
             said.push(Diagnostic::new(severity, code, message));
         };
         let mut say = |code, message| say_as(Severity::Info, code, message);
         let c = Settings::new(tree);
-        let who = if self.named.is_file() { "names of parameters do" } else { "a print does" };
+
         if let Some(row) = self.layout.heads.first()
             && self.layout.norm.is_none_or(|norm| self.size((norm, 0)).is_none())
             && let (Ok(Some(heads)), Some(width)) = (c.maybe(&[row.0]), self.width(row))
         {
             let width = width.checked_div(heads).unwrap_or(0);
-            let message = format!(
-                "{who} not say how many heads there are; {heads} of {width} are assumed, as is usual \
-                 for this width"
-            );
+            let message = if self.named.is_file() {
+                say!(
+                    "names of parameters do not say how many heads there are; {heads} of {width} are assumed, \
+                     as is usual for this width",
+                    heads,
+                    width
+                )
+            } else {
+                say!(
+                    "a print does not say how many heads there are; {heads} of {width} are assumed, as is usual \
+                     for this width",
+                    heads,
+                    width
+                )
+            };
             say("assumed-heads", message);
         }
         let has_head = self.named.parameters.contains_key("lm_head.weight");
         if self.named.is_file() {
-            let message = format!(
-                "names and sizes of parameters are those of the family `{}`; activations, dropout and \
+            let message = say!(
+                "names and sizes of parameters are those of the family `{model_type}`; activations, dropout and \
                  how long its sequences may be are that family's defaults",
-                self.layout.model_type
+                model_type = self.layout.model_type
             );
             say("assumed-family", message);
         }
         if let Some(words) = self.layout.words.filter(|_| !self.named.is_file() && has_head) {
             let is_one = c.flag(&["tie_word_embeddings"], true);
-            let one = if is_one { "one tensor" } else { "two tensors" };
+            let one = if is_one { say!("one tensor") } else { say!("two tensors") };
             // Models of one family differ in it by their size.
             let differs = self.layout.ties(u64::MAX, 1) != self.layout.ties(1, u64::MAX);
             let severity = if differs { Severity::Warning } else { Severity::Info };
-            let message = format!(
-                "`lm_head.weight` and `{words}` are assumed to be {one}, as is usual for the family"
+            let message = say!(
+                "`lm_head.weight` and `{words}` are assumed to be {one}, as is usual for the family",
+                words,
+                one
             );
             say_as(severity, "assumed-tied-weights", message);
         }

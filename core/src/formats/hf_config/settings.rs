@@ -1,7 +1,8 @@
 //! The settings of a `config.json`, by the names that transformers' configuration classes use.
 
-use super::super::spec::tree::{Content, Tree, fault, shortened};
+use super::super::spec::tree::{Content, Tree, fault};
 use crate::error::{Error, Place};
+use crate::sentence::Sentence;
 
 /// SIZE: the largest number that a configuration may state.
 const LARGEST: i64 = 1 << 31;
@@ -89,7 +90,8 @@ impl<'a> Settings<'a> {
             return Ok(u64::try_from(n).ok());
         }
         let name = names.first().unwrap_or(&"it");
-        let message = format!("`{name}` is {}, not a whole number from 1", found.kind());
+        let message =
+            say!("`{name}` is {kind}, not a whole number from 1", name, kind = found.kind());
         Err(fault(found.place, message))
     }
 
@@ -115,7 +117,10 @@ impl<'a> Settings<'a> {
         };
         numbers.map(Some).ok_or_else(|| {
             let name = names.first().unwrap_or(&"it");
-            fault(found.place, format!("`{name}` is {}, not whole numbers", found.kind()))
+            fault(
+                found.place,
+                say!("`{name}` is {kind}, not whole numbers", name, kind = found.kind()),
+            )
         })
     }
 
@@ -158,26 +163,29 @@ impl<'a> Settings<'a> {
     }
 
     /// An error about a setting: the first of these names that is there.
-    pub(super) fn fault(self, names: Names<'_>, message: &str) -> Error {
+    pub(super) fn fault(self, names: Names<'_>, message: &Sentence) -> Error {
         let name =
             names.iter().find(|name| self.has(name)).or_else(|| names.first()).unwrap_or(&"it");
         let found = self.find(&[name]);
         let place = found.map_or(self.tree.place, |found| found.place);
-        let what = found.map_or_else(|| "not stated".to_owned(), Tree::kind);
-        fault(place, format!("`{name}` is {}: {message}", shortened(&what)))
+        let what = found.map_or_else(|| say!("not stated"), Tree::kind);
+        fault(place, say!("`{name}` is {what}: {message}", name, what, message))
     }
 
     /// That there are more layers than [`LAYERS_MAX`].
     pub(super) fn too_many(self, names: Names<'_>, count: i64) -> Error {
         let place = self.find(names).map_or(self.tree.place, |found| found.place);
-        fault(place, format!("{count} layers are more than {LAYERS_MAX}"))
+        fault(
+            place,
+            say!("{count} layers are more than {layers_max}", count, layers_max = LAYERS_MAX),
+        )
     }
 
     /// `a / b`, which must come out even.
-    pub(super) fn divide(self, a: i64, b: i64, what: &str) -> Result<i64, Error> {
+    pub(super) fn divide(self, a: i64, b: i64, what: &Sentence) -> Result<i64, Error> {
         if b > 0 && a.checked_rem_euclid(b) == Some(0) {
             return Ok(a.div_euclid(b));
         }
-        Err(fault(self.tree.place, format!("{what}: {b} does not divide {a}")))
+        Err(fault(self.tree.place, say!("{what}: {b} does not divide {a}", what, b, a)))
     }
 }

@@ -4,9 +4,11 @@
 use super::super::spec::kinds::did_you_mean;
 use super::FAMILY;
 use super::settings::Settings;
+use super::tree::shortened;
 use crate::config::pattern;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
+use crate::sentence::Sentence;
 
 const TABLE: &str = include_str!("keys.txt");
 
@@ -26,8 +28,7 @@ fn row(key: &str) -> Option<(&'static str, &'static str)> {
 /// When a key states that the model is another one.
 pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, Error> {
     let (mut ignored, mut reported) = (Vec::new(), Vec::new());
-    let mut warn = |key: &str, message: String| {
-        let message = format!("`{}` {message}", super::tree::shortened(key));
+    let mut warn = |message: Sentence| {
         reported.push(Diagnostic::new(Severity::Warning, "unread-key", message));
     };
     for (part, key) in c.keys_and_those_of(seen) {
@@ -40,22 +41,28 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
         match row(key) {
             _ if key.starts_with('_') || part.is_off(key) => ignored.push(key),
             Some(("=", _)) => ignored.push(key),
-            Some(("!", message)) => return Err(part.fault(&[key], message)),
+            Some(("!", message)) => return Err(part.fault(&[key], &Sentence::read(message))),
             Some((_, message)) => {
-                warn(key, format!("of the configuration is not followed: {message}"));
+                warn(say!(
+                    "`{key}` of the configuration is not followed: {message}",
+                    key = shortened(key),
+                    message = Sentence::read(message)
+                ));
             }
             None => {
                 let meant = did_you_mean(key, seen.iter().copied());
-                warn(
-                    key,
-                    format!("of the configuration is unknown for this family, and ignored{meant}"),
-                );
+                warn(say!(
+                    "`{key}` of the configuration is unknown for this family, and ignored{meant}",
+                    key = shortened(key),
+                    meant
+                ));
             }
         }
     }
     if !ignored.is_empty() {
-        let names: Vec<_> = ignored.into_iter().map(super::tree::shortened).collect();
-        let message = format!("keys without effect on memory are ignored: {}", names.join(", "));
+        let names: Vec<_> = ignored.into_iter().map(shortened).collect();
+        let message =
+            say!("keys without effect on memory are ignored: {names}", names = names.join(", "));
         reported.push(Diagnostic::new(Severity::Info, "ignored-keys", message));
     }
     Ok(reported)
@@ -65,7 +72,7 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
 pub(super) fn refuse_quantized(c: Settings<'_>) -> Result<(), Error> {
     const KEY: &str = "quantization_config";
     match row(KEY) {
-        Some((_, message)) if !c.is_off(KEY) => Err(c.fault(&[KEY], message)),
+        Some((_, message)) if !c.is_off(KEY) => Err(c.fault(&[KEY], &Sentence::read(message))),
         _ => Ok(()),
     }
 }

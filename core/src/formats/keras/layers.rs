@@ -5,6 +5,7 @@ use super::super::spec::{Draft, Flow, Layer, Module, Value};
 use super::{Node, Order, get, word};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
+use crate::sentence::Sentence;
 
 /// What runs nothing while a step is taken on tensors that are ready.
 const LEFT_OUT: [&str; 11] = [
@@ -61,7 +62,10 @@ impl Given<'_, '_> {
 
     fn needed(&self, key: &str) -> Result<u64, Error> {
         self.number(key).filter(|&n| n > 0).ok_or_else(|| {
-            fault(self.0.place, format!("`{}` of `{}` is a number from 1", key, self.0.class))
+            fault(
+                self.0.place,
+                say!("`{key}` of `{class}` is a number from 1", key, class = self.0.class),
+            )
         })
     }
 
@@ -97,15 +101,20 @@ impl Given<'_, '_> {
 
     /// The layer that it wraps.
     fn inner(&self) -> Result<Node<'_>, Error> {
-        let tree = self.tree("layer").ok_or_else(|| self.fault("it wraps no `layer`"))?;
+        let tree = self.tree("layer").ok_or_else(|| self.fault(&say!("it wraps no `layer`")))?;
         let class = word(tree, "class_name").unwrap_or_default();
         let config = get(tree, "config").unwrap_or(tree);
         let name = self.0.name.clone();
         Ok(Node { name, class, config, calls: Vec::new(), causal: false, place: self.0.place })
     }
 
-    pub(super) fn fault(&self, message: impl AsRef<str>) -> Error {
-        let message = format!("`{}` ({}): {}", self.0.name, self.0.class, message.as_ref());
+    pub(super) fn fault(&self, message: &Sentence) -> Error {
+        let message = say!(
+            "`{name}` ({class}): {message}",
+            name = self.0.name,
+            class = self.0.class,
+            message
+        );
         fault(self.0.place, message)
     }
 }
@@ -130,7 +139,7 @@ impl<'s> Row<'s> {
     ) -> Result<(), Error> {
         let with = |module: Module, (name, value): &(&str, Value)| module.with(name, value.clone());
         let module = arguments.iter().try_fold(Module::new(kind)?, with);
-        let module = module.map_err(|error| given.fault(error.to_string()))?;
+        let module = module.map_err(|error| given.fault(&error.sentence()))?;
         part.x = self.draft.module(&module, &part.x, given.0.place)?;
         part.layers.push(Layer { place: given.0.place, ..module.into() });
         Ok(())
@@ -171,7 +180,7 @@ impl<'s> Row<'s> {
             | "tanh" | "softplus" | "hardsigmoid" | "hardswish" | "leaky_relu" => {
                 self.add(given, part, kind, &[])
             }
-            _ => Err(given.fault(format!("the activation `{name}` is not supported"))),
+            _ => Err(given.fault(&say!("the activation `{name}` is not supported", name))),
         }
     }
 
@@ -221,9 +230,9 @@ impl<'s> Row<'s> {
                     _ => "batchnorm2d",
                 };
                 if !given.flag("scale", true) || !given.flag("center", true) {
-                    let message = format!(
-                        "`{}` has no scale or no shift in Keras; PyTorch's has both",
-                        given.0.name
+                    let message = say!(
+                        "`{name}` has no scale or no shift in Keras; PyTorch's has both",
+                        name = given.0.name
                     );
                     self.notes.push(Diagnostic::new(Severity::Info, "keras-batchnorm", message));
                 }
@@ -264,7 +273,7 @@ impl<'s> Row<'s> {
             }
             "Activation" => match given.tree("activation").map(|tree| &tree.content) {
                 Some(Content::Text(name)) => self.activation(given, part, name),
-                _ => Err(given.fault("its activation is no word")),
+                _ => Err(given.fault(&say!("its activation is no word"))),
             },
             "ReLU" => {
                 let six =
@@ -274,9 +283,9 @@ impl<'s> Row<'s> {
             "LeakyReLU" => self.add(given, part, "leaky_relu", &[]),
             "ELU" => self.add(given, part, "elu", &[]),
             "PReLU" => {
-                let message = format!(
-                    "`{}`: PyTorch's PReLU has one slope where Keras has one for each place",
-                    given.0.name
+                let message = say!(
+                    "`{name}`: PyTorch's PReLU has one slope where Keras has one for each place",
+                    name = given.0.name
                 );
                 self.notes.push(Diagnostic::new(Severity::Warning, "keras-prelu", message));
                 self.add(given, part, "prelu", &[])
@@ -312,7 +321,7 @@ impl<'s> Row<'s> {
             }
             "ZeroPadding" => {
                 let padding = zero_padding(given, spatial).ok_or_else(|| {
-                    given.fault("its padding is not a number, or two for each side")
+                    given.fault(&say!("its padding is not a number, or two for each side"))
                 })?;
                 self.add(given, part, "zero_pad", &[("padding", Value::Ints(padding))])
             }
@@ -320,42 +329,50 @@ impl<'s> Row<'s> {
                 let size = given.numbers("size", spatial).unwrap_or_else(|| vec![2; spatial]);
                 let first = size.first().copied().unwrap_or(2);
                 if spatial != 2 || size.iter().any(|&n| n != first) {
-                    return Err(given.fault("only pictures are made larger here, by one number"));
+                    return Err(
+                        given.fault(&say!("only pictures are made larger here, by one number"))
+                    );
                 }
                 let mode = word(given.0.config, "interpolation").unwrap_or_default();
                 let mode = if mode == "bilinear" { "bilinear" } else { "nearest" };
                 let arguments = [("scale_factor", first.into()), ("mode", Value::from(mode))];
                 self.add(given, part, "upsample", &arguments)
             }
-            "Lambda" => Err(given.fault(
-                "it holds code, which is never run here; put a layer in its place, or export ONNX",
-            )),
+            "Lambda" => Err(given.fault(&say!(
+                "it holds code, which is never run here; put a layer in its place, or export ONNX"
+            ))),
             "LSTM" | "GRU" | "SimpleRNN" => self.recurrent(given, part, given.0, false),
             "Bidirectional" => {
                 let inner = given.inner()?;
                 if word(given.0.config, "merge_mode").is_some_and(|mode| mode != "concat") {
-                    return Err(given.fault("only directions that are concatenated are read here"));
+                    return Err(
+                        given.fault(&say!("only directions that are concatenated are read here"))
+                    );
                 }
                 self.recurrent(given, part, &inner, true)
             }
             "TimeDistributed" => {
                 let inner = given.inner()?;
                 if !BY_ROW.contains(&inner.class.as_str()) {
-                    let message = format!("`{}` by steps is not read here", inner.class);
-                    return Err(given.fault(message));
+                    let message = say!("`{class}` by steps is not read here", class = inner.class);
+                    return Err(given.fault(&message));
                 }
                 self.module(&Given(&inner), part)?;
                 self.own_activation(&Given(&inner), part)
             }
             _ if LEFT_OUT.contains(&class) => {
-                let message = format!(
-                    "`{}` ({class}) prepares data, which in PyTorch happens before the step; it is left out",
-                    given.0.name
+                let message = say!(
+                    "`{name}` ({class}) prepares data, which in PyTorch happens before the step; it is left out",
+                    name = given.0.name,
+                    class
                 );
                 self.notes.push(Diagnostic::new(Severity::Info, "keras-left-out", message));
                 Ok(())
             }
-            _ => Err(given.fault("this class is not supported; export the model as ONNX instead")),
+            _ => {
+                Err(given
+                    .fault(&say!("this class is not supported; export the model as ONNX instead")))
+            }
         }
     }
 
@@ -388,19 +405,21 @@ impl<'s> Row<'s> {
             "LSTM" => "lstm",
             "GRU" => "gru",
             "SimpleRNN" => "rnn",
-            class => return Err(given.fault(format!("`{class}` is no recurrent layer known here"))),
+            class => {
+                return Err(given.fault(&say!("`{class}` is no recurrent layer known here", class)));
+            }
         };
         let usual = word(cell.config, "activation").is_none_or(|name| name == "tanh");
         let is_plain = kind == "rnn" || own.share("recurrent_dropout", 0.0) > 0.0;
         if !usual && !is_plain {
-            return Err(own.fault("only cells with `tanh` are one call of cuDNN"));
+            return Err(own.fault(&say!("only cells with `tanh` are one call of cuDNN")));
         }
         let bias = own.flag("use_bias", true);
         if bias && (kind != "gru" || !own.flag("reset_after", true)) {
-            let message = format!(
-                "`{}`: PyTorch's `nn.{}` adds two biases where Keras adds one",
-                given.0.name,
-                kind.to_ascii_uppercase()
+            let message = say!(
+                "`{name}`: PyTorch's `nn.{class}` adds two biases where Keras adds one",
+                name = given.0.name,
+                class = kind.to_ascii_uppercase()
             );
             self.notes.push(Diagnostic::new(Severity::Info, "keras-bias", message));
         }
@@ -469,7 +488,7 @@ impl<'s> Row<'s> {
     fn conv_transpose(&mut self, given: &Given<'_, '_>, part: &mut Part) -> Result<(), Error> {
         let spatial = part.x.rank().saturating_sub(2);
         let kernel = given.numbers("kernel_size", spatial);
-        let kernel = kernel.ok_or_else(|| given.fault("it has no `kernel_size`"))?;
+        let kernel = kernel.ok_or_else(|| given.fault(&say!("it has no `kernel_size`")))?;
         let stride = given.numbers("strides", spatial).unwrap_or_else(|| vec![1; spatial]);
         let is_same = word(given.0.config, "padding").as_deref() == Some("same");
         let sides: Vec<(u64, u64)> = kernel
@@ -513,7 +532,7 @@ impl<'s> Row<'s> {
     fn reshape(&mut self, given: &Given<'_, '_>, part: &mut Part) -> Result<(), Error> {
         let Some(Content::List(items)) = given.tree("target_shape").map(|tree| &tree.content)
         else {
-            return Err(given.fault("it has no `target_shape`"));
+            return Err(given.fault(&say!("it has no `target_shape`")));
         };
         let sizes = items.iter().map(|item| match item.content {
             Content::Int(n) => Some(n),
@@ -521,7 +540,7 @@ impl<'s> Row<'s> {
         });
         let mut sizes: Vec<i64> = sizes
             .collect::<Option<_>>()
-            .ok_or_else(|| given.fault("its `target_shape` is a list of numbers"))?;
+            .ok_or_else(|| given.fault(&say!("its `target_shape` is a list of numbers")))?;
         let moves = self.order.channels_last
             && (sizes.len() >= 3 || sizes.len() == 2 && self.order.signals);
         if moves && let Some(channels) = sizes.pop() {
@@ -587,7 +606,7 @@ impl Window {
             None if is_pool => vec![2; spatial],
             None => {
                 return Err(
-                    given.fault(format!("`{kernel}` is a number, or one for each dimension"))
+                    given.fault(&say!("`{kernel}` is a number, or one for each dimension", kernel))
                 );
             }
         };
@@ -606,7 +625,7 @@ impl Window {
                 })
                 .collect(),
             Some("causal") => {
-                return Err(given.fault("`causal` padding is not read here"));
+                return Err(given.fault(&say!("`causal` padding is not read here")));
             }
             _ => vec![0; spatial],
         };

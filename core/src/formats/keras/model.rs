@@ -46,9 +46,11 @@ impl Row<'_> {
             for (node, index) in waiting {
                 let origins = node.calls.get(index).map_or(&[][..], Vec::as_slice);
                 if let Some(origin) = origins.iter().find(|origin| origin.result != 0) {
-                    let message = format!(
-                        "`{}` reads result {} of `{}`; only the first result of a layer is read here",
-                        node.name, origin.result, origin.layer
+                    let message = say!(
+                        "`{name}` reads result {result} of `{layer}`; only the first result of a layer is read here",
+                        name = node.name,
+                        result = origin.result,
+                        layer = origin.layer
                     );
                     return Err(fault(node.place, message));
                 }
@@ -72,7 +74,7 @@ impl Row<'_> {
                 };
                 let y = self.layer(node, &call)?;
                 if made.insert(name.clone(), y).is_some() {
-                    return Err(fault(node.place, format!("two layers are called `{name}`")));
+                    return Err(fault(node.place, say!("two layers are called `{name}`", name)));
                 }
                 before = name;
             }
@@ -80,7 +82,7 @@ impl Row<'_> {
                 let node = left.first().map(|(node, _)| *node);
                 let (place, name) =
                     node.map_or_else(Default::default, |it| (it.place, it.name.clone()));
-                return Err(fault(place, format!("nothing makes what `{name}` reads")));
+                return Err(fault(place, say!("nothing makes what `{name}` reads", name)));
             }
             waiting = left;
         }
@@ -91,7 +93,7 @@ impl Row<'_> {
     fn layer(&mut self, node: &Node<'_>, call: &Call<'_>) -> Result<Flow, Error> {
         let given = Given(node);
         let (Some(source), Some(x)) = (call.sources.first(), call.flows.first()) else {
-            return Err(given.fault("it reads nothing"));
+            return Err(given.fault(&say!("it reads nothing")));
         };
         let from = (source != call.before).then(|| source.clone());
         let join = match node.class.as_str() {
@@ -137,10 +139,10 @@ impl Row<'_> {
         let others = || call.sources.iter().zip(call.flows).skip(1);
         if let Some((other, flow)) = others().find(|(other, _)| *other != source) {
             if given.0.class != "MultiHeadAttention" {
-                return Err(given.fault("several inputs are not read here"));
+                return Err(given.fault(&say!("several inputs are not read here")));
             }
             if others().any(|(name, _)| name != other) {
-                return Err(given.fault("keys and values of two layers are not read here"));
+                return Err(given.fault(&say!("keys and values of two layers are not read here")));
             }
             self.draft.name(other, flow);
             self.context = Some(other.clone());
@@ -164,7 +166,10 @@ impl Row<'_> {
         let given = Given(node);
         self.depth = self.depth.saturating_add(1);
         if self.depth > DEPTH_MAX {
-            return Err(given.fault(format!("models lie more than {DEPTH_MAX} deep in each other")));
+            return Err(given.fault(&say!(
+                "models lie more than {depth_max} deep in each other",
+                depth_max = DEPTH_MAX
+            )));
         }
         let entries = get(node.config, "layers").map(list).unwrap_or_default();
         let inside = nodes(entries)?;
@@ -183,7 +188,11 @@ impl Row<'_> {
         }
         if names.len() != call.sources.len() {
             let (want, have) = (names.len(), call.sources.len());
-            return Err(given.fault(format!("it has {want} inputs, and is given {have}")));
+            return Err(given.fault(&say!(
+                "it has {want} inputs, and is given {have}",
+                want,
+                have
+            )));
         }
         let outside = std::mem::take(&mut self.layers);
         let mut made: Made = BTreeMap::new();
@@ -203,9 +212,13 @@ impl Row<'_> {
                 self.layers.push(layer.from(only.clone()));
                 only.clone()
             }
-            _ => return Err(given.fault("a model inside with several outputs is not read here")),
+            _ => {
+                return Err(
+                    given.fault(&say!("a model inside with several outputs is not read here"))
+                );
+            }
         };
-        let y = made.get(&name).cloned().ok_or_else(|| given.fault("it is empty"))?;
+        let y = made.get(&name).cloned().ok_or_else(|| given.fault(&say!("it is empty")))?;
         self.depth = self.depth.saturating_sub(1);
         let layers = std::mem::replace(&mut self.layers, outside);
         Ok((Body::Sequential(layers), y))

@@ -37,8 +37,10 @@ pub(super) fn graph(model: &ModelProto) -> Result<Graph, Error> {
     let Some(main) = model.graph.as_ref() else {
         return Err(Error::new(
             ErrorKind::NoGraph,
-            "the file holds no ONNX graph; a TensorFlow `saved_model.pb` looks alike and has to be \
-             converted with tf2onnx",
+            say!(
+                "the file holds no ONNX graph; a TensorFlow `saved_model.pb` looks alike and has to be \
+             converted with tf2onnx"
+            ),
         ));
     };
     let flat = inline::inline(model, main)?;
@@ -53,7 +55,7 @@ pub(super) fn graph(model: &ModelProto) -> Result<Graph, Error> {
     }
     builder.graph.nodes = builder.nodes(&flat.nodes)?.into_iter().map(Arc::new).collect();
     if builder.graph.nodes.is_empty() {
-        let message = "the file's graph has no operators, so there is nothing to estimate";
+        let message = say!("the file's graph has no operators, so there is nothing to estimate");
         return Err(Error::new(ErrorKind::NoGraph, message));
     }
     builder.outputs(main)?;
@@ -82,7 +84,10 @@ impl<'m> Builder<'m> {
             diagnostics.push(Diagnostic::new(
                 Severity::Warning,
                 "assumed-opset",
-                format!("the file names no version of ONNX's operators; assumed {OPSET_ASSUMED}"),
+                say!(
+                    "the file names no version of ONNX's operators; assumed {opset_assumed}",
+                    opset_assumed = OPSET_ASSUMED
+                ),
             ));
         }
         let graph = Graph {
@@ -103,10 +108,10 @@ impl<'m> Builder<'m> {
     fn define(&mut self, name: Name<'m>, initializer: Option<Literal>) -> Result<ValueId, Error> {
         let id = ValueId(self.graph.values.len());
         if name.is_empty() {
-            return Err(invalid("a tensor of the graph has no name"));
+            return Err(invalid(say!("a tensor of the graph has no name")));
         }
         if self.ids.insert(name.clone(), id).is_some() {
-            return Err(invalid(format!("the value \"{name}\" is defined twice")));
+            return Err(invalid(say!("the value \"{name}\" is defined twice", name)));
         }
         self.graph.values.push(Value { name: name.into_owned(), declared: None, initializer });
         Ok(id)
@@ -125,7 +130,7 @@ impl<'m> Builder<'m> {
 
     fn sparse(&mut self, values: &'m TensorProto, dims: &[i64]) -> Result<(), Error> {
         self.define(Cow::Borrowed(&values.name), Some(dense(values, dims)?))?;
-        let message = format!("the sparse tensor \"{}\" is counted as dense", values.name);
+        let message = say!("the sparse tensor \"{name}\" is counted as dense", name = values.name);
         let diagnostic = Diagnostic::new(Severity::Warning, "sparse-initializer", message);
         self.graph.diagnostics.push(diagnostic);
         Ok(())
@@ -159,7 +164,10 @@ impl<'m> Builder<'m> {
 
     fn constant(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
         let [output] = node.outputs.as_slice() else {
-            return Err(invalid(format!("the constant \"{}\" has not one output", node.name)));
+            return Err(invalid(say!(
+                "the constant \"{name}\" has not one output",
+                name = node.name
+            )));
         };
         for (_, attribute) in &node.attributes {
             if let Some(tensor) = attribute.t.as_ref() {
@@ -168,7 +176,7 @@ impl<'m> Builder<'m> {
         }
         let value = node.attributes.iter().find_map(|(name, value)| constant_value(name, value));
         let value = value.unwrap_or_else(|| {
-            Err(invalid(format!("the constant \"{output}\" has no value that is known here")))
+            Err(invalid(say!("the constant \"{output}\" has no value that is known here", output)))
         })?;
         let id = self.define(output.clone(), Some(value))?;
         self.graph.constants.push(id);
@@ -240,7 +248,11 @@ impl<'m> Builder<'m> {
             let names = cycle.iter().filter_map(|&index| nodes.get(index)).take(8);
             let names: Vec<_> = names.map(|node| node.label(&self.graph)).collect();
             let more = if cycle.len() > names.len() { ", …" } else { "" };
-            invalid(format!("the graph runs in a circle: {}{more}", names.join(", ")))
+            invalid(say!(
+                "the graph runs in a circle: {names}{more}",
+                names = names.join(", "),
+                more
+            ))
         })?;
         let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
         Ok(order.iter().filter_map(|&index| nodes.get_mut(index)?.take()).collect())
@@ -250,7 +262,7 @@ impl<'m> Builder<'m> {
         let nodes = self.nodes(&flat.nodes)?;
         let id = |name: &Name<'m>| {
             let known = self.ids.get(name).copied();
-            known.ok_or_else(|| invalid(format!("a body gives \"{name}\", which nothing makes")))
+            known.ok_or_else(|| invalid(say!("a body gives \"{name}\", which nothing makes", name)))
         };
         let ids = |names: &[Name<'m>]| names.iter().map(id).collect::<Result<_, _>>();
         Ok(Body { inputs: ids(&flat.inputs)?, outputs: ids(&flat.outputs)?, nodes })
@@ -270,9 +282,11 @@ impl<'m> Builder<'m> {
             let id = self.ids.get(name).copied();
             if id.is_none() && !name.is_empty() {
                 let reader = node.label(&self.graph);
-                let message = format!(
-                    "\"{reader}\" ({}) reads \"{name}\", which no node, input or initializer makes",
-                    node.op
+                let message = say!(
+                    "\"{reader}\" ({op}) reads \"{name}\", which no node, input or initializer makes",
+                    reader,
+                    op = node.op,
+                    name
                 );
                 return Err(invalid(message));
             }
@@ -314,9 +328,9 @@ impl<'m> Builder<'m> {
     fn outputs(&mut self, main: &GraphProto) -> Result<(), Error> {
         for output in &main.output {
             let Some(&id) = self.ids.get(output.name.as_str()) else {
-                return Err(invalid(format!(
-                    "the graph's output \"{}\" is made by no node",
-                    output.name
+                return Err(invalid(say!(
+                    "the graph's output \"{name}\" is made by no node",
+                    name = output.name
                 )));
             };
             self.graph.outputs.push(id);
@@ -362,9 +376,10 @@ impl<'m> Builder<'m> {
             self.graph.diagnostics.push(Diagnostic::new(
                 Severity::Warning,
                 "element-type",
-                format!(
+                say!(
                     "\"{name}\" holds texts or elements smaller than a byte, which PyTorch does \
-                     not train; counted as one byte each"
+                     not train; counted as one byte each",
+                    name
                 ),
             ));
         }
@@ -428,7 +443,8 @@ fn constant_value(name: &str, attribute: &AttributeProto) -> Option<Result<Liter
 fn dense(values: &TensorProto, dims: &[i64]) -> Result<Literal, Error> {
     let values = literal(values)?;
     let dims = dims.iter().copied().map(u64::try_from).collect::<Result<Vec<_>, _>>();
-    let dims = dims.map_err(|_negative| invalid("a sparse tensor has a negative dimension"))?;
+    let dims =
+        dims.map_err(|_negative| invalid(say!("a sparse tensor has a negative dimension")))?;
     Ok(Literal { dtype: values.dtype, dims, elements: None })
 }
 
@@ -454,6 +470,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn invalid(message: impl Into<Sentence>) -> Error {
+fn invalid(message: Sentence) -> Error {
     Error::new(ErrorKind::InvalidGraph, message)
 }

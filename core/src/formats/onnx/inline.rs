@@ -280,7 +280,7 @@ impl<'m> Inliner<'m> {
         if self.active.contains(&key) {
             return Err(Error::new(
                 ErrorKind::InvalidGraph,
-                format!("the function \"{}\" calls itself", key.1),
+                say!("the function \"{key}\" calls itself", key = key.1),
             ));
         }
         self.depth += 1;
@@ -344,6 +344,9 @@ fn names(graph: &GraphProto) -> BTreeMap<String, usize> {
 }
 
 fn unfolds() -> Error {
-    let message = format!("the model unfolds to more than {NODES_MAX} operators, or to huge names");
+    let message = say!(
+        "the model unfolds to more than {nodes_max} operators, or to huge names",
+        nodes_max = NODES_MAX
+    );
     Error::new(ErrorKind::TooLarge, message)
 }

@@ -9,6 +9,7 @@ use onnx_ir::TensorProto;
 
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Elements, Literal};
+use crate::sentence::Sentence;
 use crate::tensor::{DType, numel};
 
 /// COUNT: elements of a tensor that are kept at most.
@@ -33,24 +34,24 @@ pub(super) fn is_stand_in(code: i32) -> bool {
 /// # Errors
 /// When its type is none of ONNX's, or a dimension is negative.
 pub(super) fn literal(tensor: &TensorProto) -> Result<Literal, Error> {
-    let invalid = |what: &str| {
-        let message = format!("the tensor \"{}\" has {what}", tensor.name);
+    let invalid = |what: Sentence| {
+        let message = say!("the tensor \"{name}\" has {what}", name = tensor.name, what);
         Error::new(ErrorKind::InvalidGraph, message)
     };
     let dtype = match (tensor.data_type, dtype(tensor.data_type)) {
         (_, Some(dtype)) => dtype,
         (STRING, None) => DType::UInt8,
-        (code, None) => return Err(invalid(&format!("element type {code}, unknown to ONNX"))),
+        (code, None) => return Err(invalid(say!("element type {code}, unknown to ONNX", code))),
     };
     let dims = tensor.dims.iter().copied().map(u64::try_from).collect::<Result<Vec<_>, _>>();
-    let dims = dims.map_err(|_negative| invalid("a negative dimension"))?;
+    let dims = dims.map_err(|_negative| invalid(say!("a negative dimension")))?;
     let elements = elements(tensor, dtype, numel(&dims));
     Ok(Literal { dtype, dims, elements })
 }
 
 /// That the bytes of a tensor in the file are not those of its type and dimensions. Nothing of elements in typed
 /// fields or in other files.
-pub(super) fn contradiction(tensor: &TensorProto, name: &str) -> Option<String> {
+pub(super) fn contradiction(tensor: &TensorProto, name: &str) -> Option<Sentence> {
     let kept = u64::try_from(tensor.raw_data.len()).unwrap_or(u64::MAX);
     // Of bytes that were not copied, `slim` leaves the number.
     let found = kept.max(u64::try_from(tensor.segment.get_or_default().end).unwrap_or(0));
@@ -58,7 +59,7 @@ pub(super) fn contradiction(tensor: &TensorProto, name: &str) -> Option<String> 
     let dims: Option<Vec<u64>> = tensor.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect();
     let needed = numel(&dims?).saturating_mul(dtype.size().0);
     (found != 0 && found != needed).then(|| {
-        format!("\"{name}\" has {found} bytes where its dimensions need {needed}: the latter are counted")
+        say!("\"{name}\" has {found} bytes where its dimensions need {needed}: the latter are counted", name, found, needed)
     })
 }
 

@@ -120,8 +120,10 @@ impl Slimmer<'_> {
         }
         Err(Error::new(
             ErrorKind::WrongFormat,
-            "the file is of no kind that is known here; open an ONNX model (.onnx), or, if these \
-             are a model's weights (.onnx.data), the .onnx file next to them",
+            say!(
+                "the file is of no kind that is known here; open an ONNX model (.onnx), or, if these \
+             are a model's weights (.onnx.data), the .onnx file next to them"
+            ),
         ))
     }
 
@@ -130,7 +132,10 @@ impl Slimmer<'_> {
         if depth > DEPTH_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("the model nests more than {DEPTH_MAX} messages inside each other"),
+                say!(
+                    "the model nests more than {depth_max} messages inside each other",
+                    depth_max = DEPTH_MAX
+                ),
             ));
         }
         while self.reader.at < end {
@@ -161,7 +166,9 @@ impl Slimmer<'_> {
             WireType::Delimited => (self.reader.delimited(end)? - self.reader.at, false),
         };
         match rule {
-            Rule::Walk(_) if fixed => Err(wire::corrupt(start, "a number instead of a message")),
+            Rule::Walk(_) if fixed => {
+                Err(wire::corrupt(start, &say!("a number instead of a message")))
+            }
             Rule::Walk(message) => self.message(tag, message, size, depth),
             Rule::Payload if size > PAYLOAD_KEPT => {
                 if tag.field == RAW_DATA {
@@ -219,7 +226,9 @@ const STACK_TRACE: &[u8] = b"\x0A\x1Apkg.torch.onnx.stack_trace";
 fn too_large() -> Error {
     Error::new(
         ErrorKind::TooLarge,
-        "the model has more structure than is read here (256 MiB without weights); is it an ONNX \
-         model?",
+        say!(
+            "the model has more structure than is read here (256 MiB without weights); is it an ONNX \
+         model?"
+        ),
     )
 }

@@ -7,6 +7,7 @@
 //! - Every length is checked against the end of what encloses it before it is used.
 
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 use crate::source::Source;
 
 /// SIZE: bytes of the window after a jump.
@@ -62,10 +63,10 @@ impl<'s> Reader<'s> {
             1 => WireType::Fixed64,
             2 => WireType::Delimited,
             5 => WireType::Fixed32,
-            _ => return Err(corrupt(start, "a field of an unknown wire type")),
+            _ => return Err(corrupt(start, &say!("a field of an unknown wire type"))),
         };
         match key >> 3 {
-            0 => Err(corrupt(start, "a field without a number")),
+            0 => Err(corrupt(start, &say!("a field without a number"))),
             field => Ok(Tag { field, wire }),
         }
     }
@@ -85,7 +86,7 @@ impl<'s> Reader<'s> {
                 return Ok(value);
             }
         }
-        Err(corrupt(start, "an integer of more than ten bytes"))
+        Err(corrupt(start, &say!("an integer of more than ten bytes")))
     }
 
     /// The end of a field whose length comes next; it lies not beyond `end`.
@@ -95,13 +96,15 @@ impl<'s> Reader<'s> {
             Some(field_end) if field_end <= end => Ok(field_end),
             _ if end == self.size => Err(Error::new(
                 ErrorKind::Corrupt,
-                format!(
-                    "the file is truncated at byte {end}: a field at byte {} is {size} bytes long; \
+                say!(
+                    "the file is truncated at byte {end}: a field at byte {at} is {size} bytes long; \
                      copy or download it again",
-                    self.at
+                    end,
+                    at = self.at,
+                    size
                 ),
             )),
-            _ => Err(corrupt(self.at, "a field that is longer than what encloses it")),
+            _ => Err(corrupt(self.at, &say!("a field that is longer than what encloses it"))),
         }
     }
 
@@ -138,10 +141,11 @@ impl<'s> Reader<'s> {
 
     fn truncated(&self, end: u64) -> Error {
         if end == self.size {
-            let message = format!("the file is truncated at byte {end}; copy or download it again");
+            let message =
+                say!("the file is truncated at byte {end}; copy or download it again", end);
             return Error::new(ErrorKind::Corrupt, message);
         }
-        corrupt(self.at, "a field that is longer than what encloses it")
+        corrupt(self.at, &say!("a field that is longer than what encloses it"))
     }
 
     fn peek(&mut self) -> Result<u8, Error> {
@@ -207,6 +211,9 @@ pub(super) fn length(bytes: &[u8]) -> u64 {
 }
 
 /// The file contradicts its own format at this byte.
-pub(super) fn corrupt(at: u64, what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the ONNX file is damaged: at byte {at} is {what}"))
+pub(super) fn corrupt(at: u64, what: &Sentence) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        say!("the ONNX file is damaged: at byte {at} is {what}", at, what),
+    )
 }

@@ -1,6 +1,7 @@
 //! Characters → names, texts, numbers and signs, with their place for errors.
 
 use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
 
 /// A text and a place in it.
 #[derive(Clone, Debug)]
@@ -24,16 +25,22 @@ impl<'t> Lexer<'t> {
     }
 
     /// An error here.
-    pub(super) fn expected(&mut self, what: &str) -> Error {
+    pub(super) fn expected(&mut self, what: &Sentence) -> Error {
         self.skip();
         let before = self.text.len().saturating_sub(self.rest.len());
         let before = self.text.get(..before).unwrap_or(self.text);
         let line = before.matches('\n').count().saturating_add(1);
         let column = before.chars().rev().take_while(|&c| c != '\n').count().saturating_add(1);
         let found: String = self.rest.chars().take_while(|c| !c.is_whitespace()).take(24).collect();
-        let found = if found.is_empty() { "the end".to_owned() } else { format!("`{found}`") };
-        let message =
-            format!("ONNX text, line {line}, column {column}: expected {what}, found {found}");
+        let found =
+            if found.is_empty() { say!("the end") } else { Sentence::name(&format!("`{found}`")) };
+        let message = say!(
+            "ONNX text, line {line}, column {column}: expected {what}, found {found}",
+            line,
+            column,
+            what,
+            found
+        );
         Error::new(ErrorKind::Corrupt, message)
     }
 
@@ -69,7 +76,11 @@ impl<'t> Lexer<'t> {
 
     /// Takes a sign that must be next.
     pub(super) fn need(&mut self, sign: &str) -> Result<(), Error> {
-        if self.take(sign) { Ok(()) } else { Err(self.expected(&format!("`{sign}`"))) }
+        if self.take(sign) {
+            Ok(())
+        } else {
+            Err(self.expected(&Sentence::name(&format!("`{sign}`"))))
+        }
     }
 
     /// A name without quotes, if one is next; with `dots` a qualified one.

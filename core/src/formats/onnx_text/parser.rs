@@ -76,7 +76,7 @@ pub(super) fn model(text: &str) -> Result<Vec<u8>, Error> {
         parser.header(&mut model, &MODEL_KEYS)?;
     }
     let name = parser.lexer.any_name();
-    let name = name.ok_or_else(|| parser.lexer.expected("the graph's name"))?;
+    let name = name.ok_or_else(|| parser.lexer.expected(&say!("the graph's name")))?;
     let graph = parser.graph(&name)?;
     model.message(7, &graph);
     while !parser.lexer.is_empty() {
@@ -130,7 +130,7 @@ impl Parser<'_> {
             let name = self.lexer.name(false).unwrap_or("");
             let Some((_, field, kind)) = keys.iter().find(|(known, ..)| *known == name) else {
                 let known: Vec<_> = keys.iter().map(|(name, ..)| *name).collect();
-                return Err(here.expected(&format!("one of {}", known.join(", "))));
+                return Err(here.expected(&say!("one of {known}", known = known.join(", "))));
             };
             self.lexer.need(":")?;
             match kind {
@@ -177,32 +177,33 @@ impl Parser<'_> {
         if self.lexer.take(",") || ends {
             return Ok(());
         }
-        Err(self.lexer.expected(&format!("`,` or `{end}`")))
+        Err(self.lexer.expected(&say!("`,` or `{end}`", end)))
     }
 
     fn int(&mut self) -> Result<i64, Error> {
         let mut here = self.lexer.clone();
         match self.lexer.number() {
             Some(Number::Int(n)) => Ok(n),
-            _ => Err(here.expected("an integer")),
+            _ => Err(here.expected(&say!("an integer"))),
         }
     }
 
     fn text(&mut self) -> Result<String, Error> {
-        self.lexer.quoted().ok_or_else(|| self.lexer.expected("a text in quotes"))
+        self.lexer.quoted().ok_or_else(|| self.lexer.expected(&say!("a text in quotes")))
     }
 
     fn any_name(&mut self) -> Result<String, Error> {
-        self.lexer.any_name().ok_or_else(|| self.lexer.expected("a name"))
+        self.lexer.any_name().ok_or_else(|| self.lexer.expected(&say!("a name")))
     }
 
     /// `(inputs) => (outputs) <initializers> { nodes }`, behind the name.
     fn graph(&mut self, name: &str) -> Result<Message, Error> {
         self.depth = self.depth.saturating_add(1);
         if self.depth > DEPTH_MAX {
-            return Err(self
-                .lexer
-                .expected(&format!("no more than {DEPTH_MAX} graphs inside each other")));
+            return Err(self.lexer.expected(&say!(
+                "no more than {depth_max} graphs inside each other",
+                depth_max = DEPTH_MAX
+            )));
         }
         let mut graph = Message::default();
         graph.text(2, name);
@@ -271,7 +272,7 @@ impl Parser<'_> {
             name = self.lexer.name(false).unwrap_or("");
         }
         let Some(&(_, code)) = TYPES.iter().find(|(known, _)| *known == name) else {
-            return Err(here.expected("an element type such as `float` or `int64`"));
+            return Err(here.expected(&say!("an element type such as `float` or `int64`")));
         };
         let dims = if self.lexer.take("[") { Some(self.dims()?) } else { None };
         if around == 0 {
@@ -308,7 +309,7 @@ impl Parser<'_> {
                     Some(Number::Int(n)) => (n, widen(n)),
                     Some(Number::Float(x)) => (0, x),
                     None if self.lexer.quoted().is_some() => (0, 0.0),
-                    None => return Err(self.lexer.expected("a number")),
+                    None => return Err(self.lexer.expected(&say!("a number"))),
                 };
                 elements.count = elements.count.saturating_add(1);
                 if elements.count <= ELEMENTS_KEPT {
@@ -336,7 +337,7 @@ impl Parser<'_> {
                 made.insert(name);
             }
             let op = self.lexer.name(true);
-            let op = op.ok_or_else(|| self.lexer.expected("an operator"))?;
+            let op = op.ok_or_else(|| self.lexer.expected(&say!("an operator")))?;
             let (domain, op) = op.rsplit_once('.').unwrap_or(("", op));
             node.text(4, op);
             node.text(7, domain);
@@ -366,7 +367,7 @@ impl Parser<'_> {
                 return Ok(names);
             }
             if !self.lexer.take(",") {
-                return Err(self.lexer.expected(&format!("`,` or `{end}`")));
+                return Err(self.lexer.expected(&say!("`,` or `{end}`", end)));
             }
         }
     }
@@ -410,7 +411,7 @@ impl Parser<'_> {
             let mut here = self.lexer.clone();
             let word = self.lexer.name(true).unwrap_or("");
             if word.is_empty() {
-                return Err(here.expected("a number, a text, a list, a tensor or a graph"));
+                return Err(here.expected(&say!("a number, a text, a list, a tensor or a graph")));
             }
             if TYPES.iter().any(|(known, _)| *known == word) {
                 self.lexer = here;

@@ -174,21 +174,27 @@ pub(super) fn parse(text: &str) -> Result<Printed, Error> {
     let before = start.map_or(text.len(), |start| start.saturating_add(1));
     if let Some(at) = stray(text).filter(|&at| at < before) {
         parser.at = at;
-        let message = "the beginning of the print is missing: here is a module inside of another, \
-                       and the line that opens that, such as `Net(`, is not there";
+        let message = say!(
+            "the beginning of the print is missing: here is a module inside of another, \
+                       and the line that opens that, such as `Net(`, is not there"
+        );
         return Err(parser.fault(message));
     }
     parser.at = start.ok_or_else(|| {
-        Error::new(ErrorKind::BadSpec, "here is no print of a model: `Net(`, `(conv1): Conv2d(…)`")
+        Error::new(
+            ErrorKind::BadSpec,
+            say!("here is no print of a model: `Net(`, `(conv1): Conv2d(…)`"),
+        )
     })?;
     let printed = parser.module(String::new(), 0)?;
     let end = parser.at;
     if let Some(second) = beginning(parser.rest()) {
         parser.skip(second);
         let class = parser.rest().split('(').next().unwrap_or_default();
-        let message = format!(
-            "a second model, `{class}`, begins here, behind `{}`; one print is read at a time",
-            printed.class
+        let message = say!(
+            "a second model, `{class}`, begins here, behind `{class_2}`; one print is read at a time",
+            class,
+            class_2 = printed.class
         );
         // A module with parts that stands where none can is of the first.
         if stray(text.get(end..).unwrap_or_default()).is_none_or(|at| at > second) {
@@ -197,9 +203,9 @@ pub(super) fn parse(text: &str) -> Result<Printed, Error> {
     }
     if let Some(at) = stray(text.get(end..).unwrap_or_default()) {
         parser.at = end.saturating_add(at);
-        let message = format!(
-            "`{}` is closed before this module: there is one `)` too many above, or a line is missing",
-            printed.class
+        let message = say!(
+            "`{class}` is closed before this module: there is one `)` too many above, or a line is missing",
+            class = printed.class
         );
         return Err(parser.fault(message));
     }
@@ -237,15 +243,17 @@ impl<'t> Parser<'t> {
         Place { line, column: self.at.saturating_sub(start).saturating_add(1) }
     }
 
-    fn fault(&self, message: impl Into<Sentence>) -> Error {
+    fn fault(&self, message: Sentence) -> Error {
         Error::new(ErrorKind::BadSpec, message).at(self.place())
     }
 
     fn module(&mut self, name: String, depth: usize) -> Result<Printed, Error> {
         self.modules = self.modules.saturating_add(1);
         if depth > DEPTH_MAX || self.modules > MODULES_MAX {
-            let message = format!(
-                "modules lie more than {DEPTH_MAX} deep in each other, or are more than {MODULES_MAX}"
+            let message = say!(
+                "modules lie more than {depth_max} deep in each other, or are more than {modules_max}",
+                depth_max = DEPTH_MAX,
+                modules_max = MODULES_MAX
             );
             return Err(Error::new(ErrorKind::TooLarge, message).at(self.place()));
         }
@@ -254,7 +262,7 @@ impl<'t> Parser<'t> {
         let class = self.skip_while(|c| is_word(c) || c == '.');
         let class = class.rsplit('.').next().unwrap_or(class).to_owned();
         if class.is_empty() || !self.rest().starts_with('(') {
-            let message = format!("behind `({name}):` a module is expected, such as `ReLU()`");
+            let message = say!("behind `({name}):` a module is expected, such as `ReLU()`", name);
             return Err(self.fault(message));
         }
         self.skip(1);
@@ -264,9 +272,10 @@ impl<'t> Parser<'t> {
             self.skip_while(|c| c.is_whitespace() || c == ',');
             let rest = self.rest();
             if rest.is_empty() {
-                let message = format!(
-                    "the print breaks off: `{}`, which begins in line {}, is not closed",
-                    printed.class, place.line
+                let message = say!(
+                    "the print breaks off: `{class}`, which begins in line {line}, is not closed",
+                    class = printed.class,
+                    line = place.line
                 );
                 return Err(self.fault(message));
             }
@@ -318,7 +327,7 @@ impl<'t> Parser<'t> {
         }
         let count = rest.get(..digits).and_then(|digits| digits.parse().ok());
         let count = count.filter(|count| (1..=REPEAT_MAX).contains(count)).ok_or_else(|| {
-            let message = format!("too many modules: {REPEAT_MAX} at most");
+            let message = say!("too many modules: {repeat_max} at most", repeat_max = REPEAT_MAX);
             Error::new(ErrorKind::TooLarge, message).at(self.place())
         })?;
         self.skip(digits.saturating_add(3));
@@ -351,12 +360,12 @@ impl<'t> Parser<'t> {
 }
 
 /// What no module prints, and what it is instead.
-fn noise(piece: &str) -> Option<&'static str> {
+fn noise(piece: &str) -> Option<Sentence> {
     if matches!(piece, "..." | "…") {
-        return Some("the print was shortened here: print all of it");
+        return Some(say!("the print was shortened here: print all of it"));
     }
     let is_tensor = piece.starts_with("tensor(") || piece.starts_with("Parameter containing");
-    is_tensor.then_some("here is a tensor's print among the modules: print the model alone")
+    is_tensor.then(|| say!("here is a tensor's print among the modules: print the model alone"))
 }
 
 /// A value as Python prints it; `None` for what is no argument of a layer here.

@@ -8,6 +8,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind, Place};
 use crate::formats::spec::kinds::{self, LayerKind, Takes};
 use crate::formats::spec::{Body, Draft, Flow, Join, Layer, Module, Spec, Value};
+use crate::sentence::Sentence;
 
 /// Arguments that follow from a class.
 type Flags = &'static [(&'static str, bool)];
@@ -146,7 +147,7 @@ pub(super) struct Translator<'s> {
     draft: Draft<'s>,
     input: Flow,
     unknown: BTreeMap<String, usize>,
-    notes: BTreeMap<&'static str, (Severity, String, usize)>,
+    notes: BTreeMap<&'static str, (Severity, Sentence, usize)>,
     guesses: u64,
     /// Paths of embeddings of words, with rows and width.
     embeddings: Vec<(String, u64, u64)>,
@@ -157,7 +158,8 @@ impl<'s> Translator<'s> {
     pub(super) fn new(spec: &'s Spec) -> Result<Self, Error> {
         let (draft, inputs) = Draft::new(spec)?;
         let input = inputs.into_iter().next();
-        let input = input.ok_or_else(|| Error::new(ErrorKind::NoGraph, "there is no input"))?;
+        let input =
+            input.ok_or_else(|| Error::new(ErrorKind::NoGraph, say!("there is no input")))?;
         let (unknown, notes) = (BTreeMap::new(), BTreeMap::new());
         let (embeddings, path) = (Vec::new(), Vec::new());
         Ok(Self { draft, input, unknown, notes, guesses: 0, embeddings, path })
@@ -172,12 +174,14 @@ impl<'s> Translator<'s> {
         }
         let layers = row.layers;
         let notes = self.notes.into_iter().map(|(code, (severity, message, count))| {
-            let others = match count {
-                1 => String::new(),
-                2 => "; and once more".to_owned(),
-                n => format!("; and {} times more", n.saturating_sub(1)),
+            let message = match count {
+                1 => message,
+                2 => say!("{message}; and once more", message),
+                n => {
+                    say!("{message}; and {times} times more", message, times = n.saturating_sub(1))
+                }
             };
-            Diagnostic::new(severity, code, format!("{message}{others}"))
+            Diagnostic::new(severity, code, message)
         });
         let mut unknown: Vec<(String, usize)> = self.unknown.into_iter().collect();
         unknown.sort_by_key(|(_, line)| *line);
@@ -215,7 +219,7 @@ impl<'t, 's> Row<'t, 's> {
     }
 
     /// The model must be told of this.
-    pub(super) fn note(&mut self, severity: Severity, code: &'static str, message: String) {
+    pub(super) fn note(&mut self, severity: Severity, code: &'static str, message: Sentence) {
         let known = self.translator.notes.entry(code).or_insert((severity, message, 0));
         known.2 = known.2.saturating_add(1);
     }
@@ -400,9 +404,11 @@ impl<'t, 's> Row<'t, 's> {
         let path = path.clone();
         if let Some(Layer { body: Body::Module(head), .. }) = self.layers.get_mut(before) {
             *head = head.clone().with("tie", path.clone())?;
-            let message = format!(
-                "the weights of `{}` (line {}) and `{path}` are assumed to be one tensor, which a print does not show",
-                module.name, module.place.line
+            let message = say!(
+                "the weights of `{name}` (line {line}) and `{path}` are assumed to be one tensor, which a print does not show",
+                name = module.name,
+                line = module.place.line,
+                path
             );
             self.note(Severity::Warning, "assumed-tied-weights", message);
         }
@@ -436,7 +442,7 @@ impl<'t, 's> Row<'t, 's> {
             match built.clone().with(argument.name, value) {
                 Ok(with) => built = with,
                 Err(error) => {
-                    let message = format!("`{}`: {error}", module.name);
+                    let message = say!("`{name}`: {error}", name = module.name, error);
                     return Err(Error::new(ErrorKind::BadSpec, message).at(place));
                 }
             }
@@ -461,8 +467,11 @@ impl<'t, 's> Row<'t, 's> {
         let without_parameters = width_in(module, kind).is_none();
         self.x = match self.translator.draft.module(&built, &self.x, place) {
             Err(error) if without_parameters && error.kind() != ErrorKind::TooLarge => {
-                let message =
-                    format!("`{}` is left out, because it does not fit: {error}", module.name);
+                let message = say!(
+                    "`{name}` is left out, because it does not fit: {error}",
+                    name = module.name,
+                    error
+                );
                 self.note(Severity::Warning, "left-out", message);
                 self.guess(FAR);
                 return Ok(());
@@ -493,10 +502,10 @@ impl<'t, 's> Row<'t, 's> {
                 self.as_kind(module, "type_embedding", &[("types", Value::from(rows))])
             }
             _ => {
-                let message = format!(
-                    "`{}` reads numbers of rows, and {} comes in",
-                    module.name,
-                    self.x.shown()
+                let message = say!(
+                    "`{name}` reads numbers of rows, and {shown} comes in",
+                    name = module.name,
+                    shown = self.x.shown()
                 );
                 Err(Error::new(ErrorKind::BadSpec, message).at(module.place))
             }
@@ -507,7 +516,8 @@ impl<'t, 's> Row<'t, 's> {
         let class = module.class.as_str();
         if class.starts_with("Parameter") {
             let line = module.place.line;
-            let message = format!("what `{class}` (line {line}) holds is missing, and its use");
+            let message =
+                say!("what `{class}` (line {line}) holds is missing, and its use", class, line);
             self.note(Severity::Error, "parameters-missing", message);
         }
         if is_silent(class) || blocks::runs_in_order(class) {
@@ -515,9 +525,11 @@ impl<'t, 's> Row<'t, 's> {
         }
         let line = module.place.line;
         if RECURRENT.contains(&class) {
-            let message = format!(
+            let message = say!(
                 "`{class}` (line {line}) is recurrent, and the memory of that is not modelled: its \
-                 parameters and activations are missing"
+                 parameters and activations are missing",
+                class,
+                line
             );
             self.note(Severity::Error, "recurrent", message);
             let width = match module.argument("hidden_size", Some(1)) {
@@ -532,9 +544,11 @@ impl<'t, 's> Row<'t, 's> {
             let size = Value::from(width.saturating_mul(ways));
             return self.as_kind(module, "stand_in", &[("size", size)]);
         }
-        let message = format!(
+        let message = say!(
             "`{class}` (line {line}) is no layer that is known here: what it computes, and parameters \
-             of it, are missing"
+             of it, are missing",
+            class,
+            line
         );
         self.note(Severity::Error, "unknown-layer", message);
         self.translator.unknown.entry(module.class.clone()).or_insert(line);
@@ -598,8 +612,12 @@ impl<'t, 's> Row<'t, 's> {
             return Ok(false);
         };
         let (name, line) = (&module.name, module.place.line);
-        let message =
-            format!("`{what}` is put in before `{name}` (line {line}), whose input it fits");
+        let message = say!(
+            "`{what}` is put in before `{name}` (line {line}), whose input it fits",
+            what,
+            name,
+            line
+        );
         self.note(Severity::Info, "inserted", message);
         match pool {
             Some((kind, Some(window))) => {
@@ -628,12 +646,14 @@ impl<'t, 's> Row<'t, 's> {
     /// Two layers do not fit: what is between them is not known.
     fn stand_in(&mut self, module: &Printed, want: u64, dim: i64) -> Result<(), Error> {
         let before = self.layers.last().and_then(|layer| layer.name.clone());
-        let before = before.map_or_else(String::new, |name| format!(" from `{name}`"));
-        let message = format!(
-            "`{}` (line {}) reads {want}, and {} comes in{before}: what lies between is unknown",
-            module.name,
-            module.place.line,
-            self.x.shown()
+        let before = before.map_or_else(Sentence::default, |name| say!(" from `{name}`", name));
+        let message = say!(
+            "`{name}` (line {line}) reads {want}, and {shown} comes in{before}: what lies between is unknown",
+            name = module.name,
+            line = module.place.line,
+            want,
+            shown = self.x.shown(),
+            before
         );
         self.note(Severity::Warning, "sizes-do-not-fit", message);
         self.guess(FAR);

@@ -59,7 +59,8 @@ pub(super) fn open(source: &mut dyn Source) -> Result<Option<Archive>, Error> {
     while let Some(file) = entries.next_entry().map_err(|error| damaged(&error))? {
         count += 1;
         if count > FILES_MAX {
-            let message = format!("the archive holds more than {FILES_MAX} files");
+            let message =
+                say!("the archive holds more than {files_max} files", files_max = FILES_MAX);
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let path = String::from_utf8_lossy(file.file_path().as_ref()).into_owned();
@@ -129,9 +130,9 @@ pub(in crate::formats) fn text(
     }
     let Some(entry) = found else { return Ok(None) };
     let bytes = unpacked(&zip, path, entry)?;
-    String::from_utf8(bytes)
-        .map(Some)
-        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("`{path}` is no text: {error}")))
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, say!("`{path}` is no text: {error}", path, error))
+    })
 }
 
 /// One file of the archive, decoded.
@@ -141,7 +142,7 @@ fn json(zip: &ZipArchive<Window<'_>>, path: &str, entry: Entry) -> Result<Value,
         return Ok(value);
     }
     serde_json::from_slice(&with_quotes(&bytes)).map_err(|error| {
-        let message = format!("`{path}` is not the JSON that it should be: {error}");
+        let message = say!("`{path}` is not the JSON that it should be: {error}", path, error);
         Error::new(ErrorKind::Corrupt, message)
     })
 }
@@ -181,26 +182,40 @@ fn with_quotes(bytes: &[u8]) -> Vec<u8> {
 
 /// The bytes of one file of the archive.
 fn unpacked(zip: &ZipArchive<Window<'_>>, path: &str, entry: Entry) -> Result<Vec<u8>, Error> {
-    let corrupt = |what: &str| Error::new(ErrorKind::Corrupt, format!("`{path}` {what}"));
     if entry.size > JSON_MAX {
-        let message = format!("`{path}` has {} bytes, more than {JSON_MAX}", entry.size);
+        let message = say!(
+            "`{path}` has {size} bytes, more than {json_max}",
+            path,
+            size = entry.size,
+            json_max = JSON_MAX
+        );
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
     let file = zip.get_entry(entry.wayfinder).map_err(|error| damaged(&error))?;
     let unpacked: &mut dyn io::Read = match entry.method {
         CompressionMethod::STORE => &mut file.reader(),
         CompressionMethod::DEFLATE => &mut DeflateDecoder::new(file.reader()),
-        _ => return Err(corrupt("is packed in a way that is not supported; store it instead")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                say!("`{path}` is packed in a way that is not supported; store it instead", path),
+            ));
+        }
     };
     let mut bytes = Vec::new();
     // PyTorch can be told to leave the checksum out.
     let read = unpacked.take(JSON_MAX).read_to_end(&mut bytes);
-    read.map_err(|error| corrupt(&format!("cannot be unpacked: {error}")))?;
+    read.map_err(|error| {
+        Error::new(ErrorKind::Corrupt, say!("`{path}` cannot be unpacked: {error}", path, error))
+    })?;
     Ok(bytes)
 }
 
 fn damaged(error: &rawzip::Error) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the zip archive is damaged: {error}"))
+    Error::new(
+        ErrorKind::Corrupt,
+        say!("the zip archive is damaged: {error}", error = error.to_string()),
+    )
 }
 
 /// A source as the zip reader wants it.

@@ -97,7 +97,7 @@ impl<'j> Lower<'j> {
         self.enter(self.program.graph);
         let specs = list(self.program.signature, "input_specs");
         if specs.is_empty() {
-            return Err(self.program.refuse("`signature.input_specs` is missing"));
+            return Err(self.program.refuse(&say!("`signature.input_specs` is missing")));
         }
         self.name_symbols(specs);
         let mut by_file: BTreeMap<&str, ValueId> = BTreeMap::new();
@@ -120,8 +120,8 @@ impl<'j> Lower<'j> {
             };
             let name = text(argument, "name");
             if name.is_empty() || target.is_empty() {
-                let what = format!("a {kind} of `signature.input_specs` has no name");
-                return Err(self.program.refuse(what));
+                let what = say!("a {kind} of `signature.input_specs` has no name", kind);
+                return Err(self.program.refuse(&what));
             }
             let file = self.program.files.get(target).copied();
             if let Some(&tied) = file.and_then(|file| by_file.get(file)) {
@@ -198,7 +198,7 @@ impl<'j> Lower<'j> {
         });
         match (declared.as_ref().and_then(|declared| declared.dtype), known.flatten()) {
             (Some(dtype), Some(dims)) => Ok(Literal { dtype, dims, elements: None }),
-            _ => Err(self.program.refuse(format!("`{name}` has no type in `tensor_values`"))),
+            _ => Err(self.program.refuse(&say!("`{name}` has no type in `tensor_values`", name))),
         }
     }
 
@@ -296,11 +296,12 @@ impl<'j> Lower<'j> {
     /// All nodes of a graph, in their order.
     fn nodes(&mut self, graph: &'j Json, depth: usize) -> Result<(), Error> {
         let Some(nodes) = graph.get("nodes").and_then(Json::as_array) else {
-            return Err(self.program.refuse("`graph.nodes` is missing"));
+            return Err(self.program.refuse(&say!("`graph.nodes` is missing")));
         };
         for node in nodes {
             if self.graph.nodes.len() > NODES_MAX {
-                let message = format!("the program has more than {NODES_MAX} operators");
+                let message =
+                    say!("the program has more than {nodes_max} operators", nodes_max = NODES_MAX);
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
             self.node(node, depth)?;
@@ -312,7 +313,7 @@ impl<'j> Lower<'j> {
         let target = text(node, "target");
         if target.is_empty() {
             let name = text(node, "name");
-            return Err(self.program.refuse(format!("the node `{name}` has no `target`")));
+            return Err(self.program.refuse(&say!("the node `{name}` has no `target`", name)));
         }
         if let Some(inner) = inner_graph(node) {
             return self.inline(node, inner, depth);
@@ -321,8 +322,8 @@ impl<'j> Lower<'j> {
             let argument = input.get("arg").unwrap_or(&Json::Null);
             for name in program::tensors(argument).into_iter().flatten() {
                 if self.id(name).is_none() {
-                    let what = format!("`{target}` reads `{name}`, which nothing makes");
-                    return Err(self.program.refuse(what));
+                    let what = say!("`{target}` reads `{name}`, which nothing makes", target, name);
+                    return Err(self.program.refuse(&what));
                 }
             }
         }
@@ -343,7 +344,9 @@ impl<'j> Lower<'j> {
     /// The graph inside a node, put in its place.
     fn inline(&mut self, node: &'j Json, inner: &'j Json, depth: usize) -> Result<(), Error> {
         if depth >= DEPTH_MAX {
-            return Err(self.program.refuse(format!("{DEPTH_MAX} graphs lie inside each other")));
+            return Err(self
+                .program
+                .refuse(&say!("{depth_max} graphs lie inside each other", depth_max = DEPTH_MAX)));
         }
         let arguments = list(node, "inputs").iter().filter_map(|input| input.get("arg"));
         let given: Vec<ValueId> = arguments
@@ -379,8 +382,8 @@ impl<'j> Lower<'j> {
             let named = argument.get("name").and_then(Json::as_str);
             for name in program::tensors(argument).into_iter().chain([named]).flatten() {
                 let Some(id) = self.id(name) else {
-                    let what = format!("the output `{name}` is made by nothing");
-                    return Err(self.program.refuse(what));
+                    let what = say!("the output `{name}` is made by nothing", name);
+                    return Err(self.program.refuse(&what));
                 };
                 self.graph.outputs.push(id);
             }
@@ -400,28 +403,30 @@ impl<'j> Lower<'j> {
         }
         live.reverse();
         if live.is_empty() {
-            let message = "the program has no operators, so there is nothing to estimate";
+            let message = say!("the program has no operators, so there is nothing to estimate");
             return Err(Error::new(ErrorKind::NoGraph, message));
         }
         self.graph.nodes = live;
         if self.evaluated > 0 {
-            let message = format!(
-                "the program was exported from `model.eval()`: {} normalisations and dropouts are \
+            let message = say!(
+                "the program was exported from `model.eval()`: {evaluated} normalisations and dropouts are \
                  taken to run as in training; what attention drops is not in such a file, so export \
                  `model.train()` instead",
-                self.evaluated
+                evaluated = self.evaluated
             );
             self.say(Severity::Warning, "exported-for-inference", message);
         }
         if self.masked > 0 {
-            let message = "attention masks are assumed to be causal or all ones, so that PyTorch \
-                           passes a flag and no tensor";
+            let message = say!(
+                "attention masks are assumed to be causal or all ones, so that PyTorch \
+                           passes a flag and no tensor"
+            );
             self.say(Severity::Info, "attention-mask", message);
         }
         Ok(self.graph)
     }
 
-    fn say(&mut self, severity: Severity, code: &str, message: impl Into<Sentence>) {
+    fn say(&mut self, severity: Severity, code: &str, message: Sentence) {
         self.graph.diagnostics.push(Diagnostic::new(severity, code, message));
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::archive::Archive;
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim};
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 
 /// An exported program.
@@ -44,7 +45,7 @@ impl<'j> ExportedProgram<'j> {
         let part = |path: &str| {
             program.pointer(path).ok_or_else(|| {
                 let key = path.trim_start_matches('/').replace('/', ".");
-                refusal(&schema, format!("`{key}` is missing"))
+                refusal(&schema, &say!("`{key}` is missing", key))
             })
         };
         let graph = part("/graph_module/graph")?;
@@ -64,16 +65,17 @@ impl<'j> ExportedProgram<'j> {
     }
 
     /// An error about the program.
-    pub(super) fn refuse(&self, what: impl AsRef<str>) -> Error {
+    pub(super) fn refuse(&self, what: &Sentence) -> Error {
         refusal(&self.schema, what)
     }
 }
 
-fn refusal(schema: &str, what: impl AsRef<str>) -> Error {
-    let message = format!(
-        "the exported program (schema {schema}) cannot be read: {}; save it again with a current \
+fn refusal(schema: &str, what: &Sentence) -> Error {
+    let message = say!(
+        "the exported program (schema {schema}) cannot be read: {what}; save it again with a current \
          PyTorch, `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`",
-        what.as_ref()
+        schema,
+        what
     );
     Error::new(ErrorKind::InvalidGraph, message)
 }

@@ -64,7 +64,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Flow, Error> {
         self.modules = self.modules.saturating_add(1);
         if self.modules > super::LAYERS_MAX {
-            return Err(Error::new(ErrorKind::TooLarge, "the model has too many layers"));
+            return Err(Error::new(ErrorKind::TooLarge, say!("the model has too many layers")));
         }
         self.lowering.place = place;
         let name = self.modules.to_string();

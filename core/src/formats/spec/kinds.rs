@@ -5,6 +5,7 @@
 
 use super::lower::{Args, Lowering, Tensor};
 use crate::error::Error;
+use crate::sentence::Sentence;
 
 mod table;
 
@@ -122,19 +123,23 @@ const LARGEST: i64 = 1 << 31;
 
 impl Argument {
     /// The value, if this argument may be that.
-    pub(super) fn accept(&self, value: Value) -> Result<Value, String> {
+    pub(super) fn accept(&self, value: Value) -> Result<Value, Sentence> {
         let expected = || {
             let name = self.name;
             match self.takes {
-                Takes::Count => format!("`{name}` is a whole number from 1"),
-                Takes::Counts => format!("`{name}` is a whole number, or a list of them"),
-                Takes::Padding => format!("`{name}` is a whole number, a list of them, or `same`"),
-                Takes::Index => format!("`{name}` is the number of a dimension"),
-                Takes::Ints => format!("`{name}` is a list of whole numbers"),
-                Takes::Flag => format!("`{name}` is true or false"),
-                Takes::Share => format!("`{name}` is a number from 0 to 1"),
-                Takes::Word(words) => format!("`{name}` is one of {}", words.join(", ")),
-                Takes::Name => format!("`{name}` is the name of an earlier layer"),
+                Takes::Count => say!("`{name}` is a whole number from 1", name),
+                Takes::Counts => say!("`{name}` is a whole number, or a list of them", name),
+                Takes::Padding => {
+                    say!("`{name}` is a whole number, a list of them, or `same`", name)
+                }
+                Takes::Index => say!("`{name}` is the number of a dimension", name),
+                Takes::Ints => say!("`{name}` is a list of whole numbers", name),
+                Takes::Flag => say!("`{name}` is true or false", name),
+                Takes::Share => say!("`{name}` is a number from 0 to 1", name),
+                Takes::Word(words) => {
+                    say!("`{name}` is one of {words}", name, words = words.join(", "))
+                }
+                Takes::Name => say!("`{name}` is the name of an earlier layer", name),
             }
         };
         let sizes = |list: &[i64]| {
@@ -166,7 +171,7 @@ impl Argument {
 
 impl LayerKind {
     /// The argument of this name.
-    pub(super) fn argument(&self, name: &str) -> Result<&'static Argument, String> {
+    pub(super) fn argument(&self, name: &str) -> Result<&'static Argument, Sentence> {
         let wanted = plain(name);
         let found = self.arguments.iter().find(|argument| {
             plain(argument.name) == wanted || argument.aliases.contains(&wanted.as_str())
@@ -174,17 +179,23 @@ impl LayerKind {
         found.ok_or_else(|| {
             let names: Vec<&str> = self.arguments.iter().map(|argument| argument.name).collect();
             let known = match names.as_slice() {
-                [] => format!("`{}` takes no arguments", self.name),
-                names => format!("it takes {}", names.join(", ")),
+                [] => say!("`{name}` takes no arguments", name = self.name),
+                names => say!("it takes {names}", names = names.join(", ")),
             };
             let advice = match name {
                 "in_channels" | "in_features" | "num_features" | "normalized_shape"
                 | "num_channels" => {
-                    "; sizes of what comes in follow from the layer before".to_owned()
+                    say!("; sizes of what comes in follow from the layer before")
                 }
                 _ => did_you_mean(name, names.iter().copied()),
             };
-            format!("`{}` has no argument `{name}`: {known}{advice}", self.name)
+            say!(
+                "`{layer}` has no argument `{name}`: {known}{advice}",
+                layer = self.name,
+                name,
+                known,
+                advice
+            )
         })
     }
 }
@@ -211,26 +222,26 @@ pub fn find(name: &str) -> Option<&'static LayerKind> {
 }
 
 /// That there is no such layer.
-pub(super) fn unknown_layer(name: &str) -> String {
+pub(super) fn unknown_layer(name: &str) -> Sentence {
     let names = TABLE.iter().map(|kind| kind.name).chain(STRUCTURES.map(|(name, _)| name));
     let meant = did_you_mean(name, names);
     let name = super::tree::shortened(name);
     if meant.is_empty() {
-        return format!("there is no layer `{name}`; docs/spec.md lists all of them");
+        return say!("there is no layer `{name}`; docs/spec.md lists all of them", name);
     }
-    format!("there is no layer `{name}`{meant}")
+    say!("there is no layer `{name}`{meant}", name, meant)
 }
 
 /// `; did you mean …?`, where something is near.
 pub(in crate::formats) fn did_you_mean<'a>(
     name: &str,
     known: impl Iterator<Item = &'a str>,
-) -> String {
+) -> Sentence {
     let wanted = plain(name);
     let near = known
         .map(|known| (distance(&wanted, &plain(known)), known))
         .filter(|(distance, known)| *distance <= known.len().div_ceil(3).min(3));
-    near.min().map_or_else(String::new, |(_, known)| format!("; did you mean `{known}`?"))
+    near.min().map_or_else(Sentence::default, |(_, known)| say!("; did you mean `{known}`?", known))
 }
 
 /// Edits that make one word the other (Levenshtein's distance).
@@ -309,7 +320,7 @@ mod tests {
             ("xyz", ""),
         ] {
             let names = TABLE.iter().map(|kind| kind.name).chain(STRUCTURES.map(|(name, _)| name));
-            assert_eq!(did_you_mean(name, names), expected, "{name}");
+            assert_eq!(did_you_mean(name, names).to_string(), expected, "{name}");
         }
     }
 }

@@ -189,7 +189,7 @@ impl Spec {
         let mut lowering = Lowering::new(self);
         let mut x = lowering.inputs()?;
         if self.layers.is_empty() {
-            return Err(Error::new(ErrorKind::NoGraph, "the spec has no layers"));
+            return Err(Error::new(ErrorKind::NoGraph, say!("the spec has no layers")));
         }
         x = lowering.row(&self.layers, x, 0)?;
         lowering.finish(&x)
@@ -248,12 +248,15 @@ impl<'a> Lowering<'a> {
             }
             let tensor = Tensor { id, shape };
             if self.named.insert(input.name.clone(), tensor.clone()).is_some() {
-                return Err(self.fault(format!("two inputs are called `{}`", input.name)));
+                return Err(self.fault(say!("two inputs are called `{name}`", name = input.name)));
             }
             first = first.or(Some(tensor));
         }
         first.ok_or_else(|| {
-            tree::fault(Place::default(), "the spec has no input; write `input: [N, 3, 224, 224]`")
+            tree::fault(
+                Place::default(),
+                say!("the spec has no input; write `input: [N, 3, 224, 224]`"),
+            )
         })
     }
 
@@ -266,7 +269,10 @@ impl<'a> Lowering<'a> {
             outputs.push(last.id);
         }
         if outputs.iter().any(|id| self.builder.graph.inputs.contains(id)) {
-            return Err(Error::new(ErrorKind::NoGraph, "no layer of the spec computes anything"));
+            return Err(Error::new(
+                ErrorKind::NoGraph,
+                say!("no layer of the spec computes anything"),
+            ));
         }
         // What is read by name has a name in the forward, which goes when that returns.
         let inputs = &self.builder.graph.inputs;
@@ -276,10 +282,11 @@ impl<'a> Lowering<'a> {
         self.builder.graph.members.append(&mut self.buffers);
         if let Some(module) = self.depends {
             let sizes = self.spec.dims.iter().map(|(name, size)| format!("{name} = {size}"));
-            let message = format!(
-                "parameters (the first are those of `{module}`) have sizes that follow from {}; a \
+            let message = say!(
+                "parameters (the first are those of `{module}`) have sizes that follow from {sizes}; a \
                  model for other sizes is another spec",
-                sizes.collect::<Vec<_>>().join(", ")
+                module,
+                sizes = sizes.collect::<Vec<_>>().join(", ")
             );
             let diagnostic = Diagnostic::new(Severity::Info, "sizes-of-the-spec", message);
             self.builder.graph.diagnostics.push(diagnostic);
@@ -290,7 +297,8 @@ impl<'a> Lowering<'a> {
     /// Layers in a row.
     fn row(&mut self, layers: &'a [Layer], x: Tensor, depth: usize) -> Result<Tensor, Error> {
         if depth > super::DEPTH_MAX {
-            let message = format!("layers lie more than {} deep in each other", super::DEPTH_MAX);
+            let message =
+                say!("layers lie more than {most} deep in each other", most = super::DEPTH_MAX);
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let mut x = x;
@@ -336,7 +344,8 @@ impl<'a> Lowering<'a> {
     fn count(&mut self) -> Result<(), Error> {
         self.layers = self.layers.saturating_add(1);
         if self.layers > LAYERS_MAX || self.builder.graph.nodes.len() > NODES_MAX {
-            let message = format!("the spec expands to more than {LAYERS_MAX} layers");
+            let message =
+                say!("the spec expands to more than {layers_max} layers", layers_max = LAYERS_MAX);
             return Err(Error::new(ErrorKind::TooLarge, message).at(self.place));
         }
         Ok(())
@@ -348,7 +357,7 @@ impl<'a> Lowering<'a> {
             let path = self.path_of(name);
             if self.named.insert(path, y.clone()).is_some() && self.again == 0 {
                 self.place = layer.place;
-                return Err(self.fault(format!("two layers are called `{name}`")));
+                return Err(self.fault(say!("two layers are called `{name}`", name)));
             }
         }
         Ok(y)
@@ -403,7 +412,12 @@ impl<'a> Lowering<'a> {
         });
         if let Some(argument) = missing {
             let (kind, name, about) = (module.kind().name, argument.name, argument.about);
-            return Err(self.fault(format!("`{kind}` needs `{name}`: {about}")));
+            return Err(self.fault(say!(
+                "`{kind}` needs `{name}`: {about}",
+                kind,
+                name,
+                about = Sentence::of(about)
+            )));
         }
         (module.kind().lower)(self, &Args { module }, x)
     }
@@ -439,7 +453,7 @@ impl<'a> Lowering<'a> {
         dim: i64,
     ) -> Result<Tensor, Error> {
         let Some((first, others)) = operands.split_first() else {
-            return Err(self.fault(format!("`{}` has nothing to join", join.name())));
+            return Err(self.fault(say!("`{name}` has nothing to join", name = join.name())));
         };
         if join == Join::Concat {
             return self.concat(operands, dim);
@@ -455,7 +469,7 @@ impl<'a> Lowering<'a> {
 
     fn concat(&mut self, operands: &[Tensor], dim: i64) -> Result<Tensor, Error> {
         let Some(first) = operands.first() else {
-            return Err(self.fault("`concat` has nothing to join"));
+            return Err(self.fault(say!("`concat` has nothing to join")));
         };
         let axis = self.axis(first, dim)?;
         let mut shape = first.shape.clone();
@@ -466,10 +480,11 @@ impl<'a> Lowering<'a> {
             };
             let mut pairs = pairs;
             if other.shape.len() != first.shape.len() || pairs.any(differs) {
-                let message = format!(
-                    "`concat` along dimension {axis} of {} and {}: all others must be alike",
-                    first.shown(),
-                    other.shown()
+                let message = say!(
+                    "`concat` along dimension {axis} of {shown} and {shown_2}: all others must be alike",
+                    axis,
+                    shown = first.shown(),
+                    shown_2 = other.shown()
                 );
                 return Err(self.fault(message));
             }
@@ -500,7 +515,12 @@ impl<'a> Lowering<'a> {
         sizes.collect::<Option<Vec<_>>>().ok_or_else(|| {
             let hint = "; give the residual a `shortcut` that brings its input to the same sizes";
             let hint = if a.shape.len() == b.shape.len() { hint } else { "" };
-            self.fault(format!("{} and {} do not fit each other{hint}", a.shown(), b.shown()))
+            self.fault(say!(
+                "{shown} and {shown_2} do not fit each other{hint}",
+                shown = a.shown(),
+                shown_2 = b.shown(),
+                hint
+            ))
         })
     }
 
@@ -537,8 +557,10 @@ impl<'a> Lowering<'a> {
             let known = self.named.keys().map(String::as_str);
             let meant = super::kinds::did_you_mean(name, known);
             let name = tree::shortened(name);
-            self.fault(format!(
-                "nothing before this is called `{name}`{meant}; give a layer a `name`"
+            self.fault(say!(
+                "nothing before this is called `{name}`{meant}; give a layer a `name`",
+                name,
+                meant
             ))
         })
     }
@@ -554,12 +576,12 @@ impl<'a> Lowering<'a> {
         joined(&self.path.join("."), leaf)
     }
 
-    pub(super) fn fault(&self, message: impl Into<Sentence>) -> Error {
+    pub(super) fn fault(&self, message: Sentence) -> Error {
         tree::fault(self.place, message)
     }
 
     /// A size that a parameter depends on.
-    pub(super) fn need(&mut self, size: Option<Size>, what: &str) -> Result<u64, Error> {
+    pub(super) fn need(&mut self, size: Option<Size>, what: &Sentence) -> Result<u64, Error> {
         match size {
             Some(Size { number: Some(n), open }) => {
                 if open && self.depends.is_none() {
@@ -567,11 +589,13 @@ impl<'a> Lowering<'a> {
                 }
                 Ok(n)
             }
-            Some(_) => Err(self.fault(format!(
+            Some(_) => Err(self.fault(say!(
                 "{what} is unknown, because it follows from an open dimension; give that a size \
-                 under `dims`, such as `dims: {{H: 224}}`"
+                 under `dims`, such as `{example}`",
+                what,
+                example = "dims: {H: 224}"
             ))),
-            None => Err(self.fault(format!("there is no dimension for {what}"))),
+            None => Err(self.fault(say!("there is no dimension for {what}", what))),
         }
     }
 
@@ -580,7 +604,9 @@ impl<'a> Lowering<'a> {
         let rank = i64::try_from(x.shape.len()).unwrap_or(i64::MAX);
         let axis = if dim < 0 { dim.saturating_add(rank) } else { dim };
         let axis = usize::try_from(axis).ok().filter(|&axis| axis < x.shape.len());
-        axis.ok_or_else(|| self.fault(format!("{} has no dimension {dim}", x.shown())))
+        axis.ok_or_else(|| {
+            self.fault(say!("{shown} has no dimension {dim}", shown = x.shown(), dim))
+        })
     }
 
     /// A parameter of the module that is being added.
@@ -611,14 +637,19 @@ impl<'a> Lowering<'a> {
             return Ok(Some(id));
         }
         let (name, have) = (self.path_of(leaf), self.dims_of(id));
-        Err(self.fault(format!("`{name}` is {have:?}, and {dims:?} is needed here")))
+        Err(self.fault(say!(
+            "`{name}` is {have}, and {dims} is needed here",
+            name,
+            have = format!("{have:?}"),
+            dims = format!("{dims:?}")
+        )))
     }
 
     fn member(&mut self, leaf: &str, dims: &[u64]) -> Result<ValueId, Error> {
         let name = self.path_of(leaf);
         let id = self.builder.state(&name, DType::Float32, dims);
         if self.state.insert(name.clone(), id).is_some() || self.named.contains_key(&name) {
-            return Err(self.fault(format!("two tensors would be called `{name}`")));
+            return Err(self.fault(say!("two tensors would be called `{name}`", name)));
         }
         Ok(id)
     }
@@ -671,7 +702,7 @@ impl<'a> Lowering<'a> {
             Some(declared) if untyped => declared.dtype = Some(DType::Int64),
             Some(declared) if declared.dtype.is_some_and(|dtype| !dtype.is_floating()) => {}
             _ => {
-                let message = "an embedding reads numbers of rows: an input of type int64";
+                let message = say!("an embedding reads numbers of rows: an input of type int64");
                 return Err(self.fault(message));
             }
         }
@@ -691,10 +722,13 @@ pub(super) fn again(l: &mut Lowering<'_>, a: &Args<'_>, x: &Tensor) -> Result<Te
         let known = l.bodies.keys().map(String::as_str);
         let meant = super::kinds::did_you_mean(&name, known);
         let name = tree::shortened(&name);
-        return Err(l.fault(format!("`again` finds no earlier layer `{name}`{meant}")));
+        return Err(l.fault(say!("`again` finds no earlier layer `{name}`{meant}", name, meant)));
     };
     if l.again >= AGAIN_MAX {
-        return Err(l.fault(format!("`again` is nested more than {AGAIN_MAX} deep in itself")));
+        return Err(l.fault(say!(
+            "`again` is nested more than {again_max} deep in itself",
+            again_max = AGAIN_MAX
+        )));
     }
     l.count()?;
     let path = path.split('.').map(str::to_owned).collect();

@@ -6,6 +6,7 @@ use super::{Body, Input, Join, Layer, Module, Spec};
 use crate::config::{self, Config, Named, SETTINGS, Scope, Setting};
 use crate::error::{Error, Place};
 use crate::graph::Dim;
+use crate::sentence::Sentence;
 use crate::tensor::DType;
 
 /// SIZE: elements along a dimension, at most.
@@ -32,7 +33,7 @@ pub(super) fn settings() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// The value of a setting, as [`Setting::set`] reads it.
-fn setting_text(kind: config::Kind, tree: &Tree) -> Result<String, String> {
+fn setting_text(kind: config::Kind, tree: &Tree) -> Result<String, Sentence> {
     match kind {
         config::Kind::Choice(values) => word(values, tree),
         config::Kind::Suggestion(_) if tree.content == Content::Null => Ok("none".to_owned()),
@@ -44,7 +45,7 @@ fn setting_text(kind: config::Kind, tree: &Tree) -> Result<String, String> {
     }
 }
 
-fn word(values: &'static [Named], tree: &Tree) -> Result<String, String> {
+fn word(values: &'static [Named], tree: &Tree) -> Result<String, Sentence> {
     let text = match &tree.content {
         Content::Text(text) => text.clone(),
         Content::Int(n) => n.to_string(),
@@ -52,63 +53,69 @@ fn word(values: &'static [Named], tree: &Tree) -> Result<String, String> {
         // YAML reads `off` as a text, but `true` as none.
         Content::Flag(true) => "on".to_owned(),
         Content::Flag(false) => "off".to_owned(),
-        _ => return Err(format!("{} is no word", tree.kind())),
+        _ => return Err(say!("{kind} is no word", kind = tree.kind())),
     };
     let wanted = kinds::plain_word(&text);
     let found = values.iter().find(|value| kinds::plain_word(value.name) == wanted);
     found.map(|value| value.name.to_owned()).ok_or_else(|| {
         let names: Vec<&str> = values.iter().map(|value| value.name).collect();
         let meant = did_you_mean(&text, names.iter().copied());
-        format!("`{}` is none of {}{meant}", shortened(&text), names.join(", "))
+        say!(
+            "`{text}` is none of {names}{meant}",
+            text = shortened(&text),
+            names = names.join(", "),
+            meant
+        )
     })
 }
 
 /// A text, or a version that reads as a number.
-fn version(tree: &Tree) -> Result<String, String> {
+fn version(tree: &Tree) -> Result<String, Sentence> {
     let Content::Number(number) = tree.content else { return text(tree) };
     let text = number.to_string();
     if text.ends_with(".1") {
-        return Err(format!(
-            "the number {text} may be {text} or {text}0: write it in quotation marks"
+        return Err(say!(
+            "the number {text} may be {text} or {text}0: write it in quotation marks",
+            text
         ));
     }
     Ok(text)
 }
 
-fn flag(tree: &Tree) -> Result<bool, String> {
+fn flag(tree: &Tree) -> Result<bool, Sentence> {
     match tree.content {
         Content::Flag(flag) => Ok(flag),
-        _ => Err(format!("{} is not true or false", tree.kind())),
+        _ => Err(say!("{kind} is not true or false", kind = tree.kind())),
     }
 }
 
-fn count(tree: &Tree) -> Result<std::num::NonZeroU64, String> {
+fn count(tree: &Tree) -> Result<std::num::NonZeroU64, Sentence> {
     let number = match tree.content {
         Content::Int(n) => u64::try_from(n).ok().and_then(std::num::NonZeroU64::new),
         _ => None,
     };
-    number.ok_or_else(|| format!("{} is no whole number from 1", tree.kind()))
+    number.ok_or_else(|| say!("{kind} is no whole number from 1", kind = tree.kind()))
 }
 
-fn texts(tree: &Tree) -> Result<Vec<String>, String> {
+fn texts(tree: &Tree) -> Result<Vec<String>, Sentence> {
     match &tree.content {
         Content::Text(text) => Ok(vec![text.clone()]),
         Content::List(items) => items.iter().map(text).collect(),
-        _ => Err(format!("{} is no list of names", tree.kind())),
+        _ => Err(say!("{kind} is no list of names", kind = tree.kind())),
     }
 }
 
-fn text(tree: &Tree) -> Result<String, String> {
+fn text(tree: &Tree) -> Result<String, Sentence> {
     match &tree.content {
         Content::Text(text) => Ok(text.clone()),
         Content::Int(n) => Ok(n.to_string()),
-        _ => Err(format!("{} is no text", tree.kind())),
+        _ => Err(say!("{kind} is no text", kind = tree.kind())),
     }
 }
 
 /// Reads the outermost mapping.
 pub(super) fn spec(tree: &Tree) -> Result<Spec, Error> {
-    let entries = mapping(tree, "a spec is a mapping with `input` and `layers`")?;
+    let entries = mapping(tree, &say!("a spec is a mapping with `input` and `layers`"))?;
     let mut spec = Spec::default();
     for (key, value) in entries {
         let name = if key.text == "inputs" { "input" } else { key.text.as_str() };
@@ -116,7 +123,7 @@ pub(super) fn spec(tree: &Tree) -> Result<Spec, Error> {
             "highwater" => {
                 if value.content != Content::Int(1) {
                     let message =
-                        format!("{} is no version of the language; write 1", value.kind());
+                        say!("{kind} is no version of the language; write 1", kind = value.kind());
                     return Err(fault(value.place, message));
                 }
             }
@@ -130,12 +137,12 @@ pub(super) fn spec(tree: &Tree) -> Result<Spec, Error> {
             "loss" => set(&mut spec.train, "loss", key.place, value)?,
             "train" => {
                 for (key, value) in
-                    mapping(value, "`train` is a mapping, such as `{optimizer: sgd}`")?
+                    mapping(value, &say!("`train` is a mapping, such as `{optimizer: sgd}`"))?
                 {
                     set(&mut spec.train, &key.text, key.place, value)?;
                 }
             }
-            _ => return Err(unknown_key(key, "a spec", &KEYS.map(|(name, _)| name))),
+            _ => return Err(unknown_key(key, &say!("a spec"), &KEYS.map(|(name, _)| name))),
         }
     }
     Ok(spec)
@@ -149,32 +156,48 @@ fn set(config: &mut Config, name: &str, place: Place, value: &Tree) -> Result<()
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let meant = did_you_mean(name, names.iter().copied());
         let (name, names) = (shortened(name), names.join(", "));
-        let message = format!("`train` has no setting `{name}`{meant}; it has {names}");
+        let message =
+            say!("`train` has no setting `{name}`{meant}; it has {names}", name, meant, names);
         return Err(fault(place, message));
     };
     let read = setting_text(setting.kind, value)
-        .and_then(|text| setting.set(config, &text).map_err(|error| error.to_string()));
-    read.map_err(|message| fault(value.place, format!("`{}`: {message}", setting.key())))
+        .and_then(|text| setting.set(config, &text).map_err(|error| error.sentence()));
+    read.map_err(|message| {
+        fault(value.place, say!("`{name}`: {message}", name = setting.key(), message))
+    })
 }
 
-fn mapping<'t>(tree: &'t Tree, wanted: &str) -> Result<&'t [(Key, Tree)], Error> {
+fn mapping<'t>(tree: &'t Tree, wanted: &Sentence) -> Result<&'t [(Key, Tree)], Error> {
     match &tree.content {
         Content::Map(entries) => Ok(entries),
-        _ => Err(fault(tree.place, format!("{wanted}, and here is {}", tree.kind()))),
+        _ => {
+            Err(fault(tree.place, say!("{wanted}, and here is {kind}", wanted, kind = tree.kind())))
+        }
     }
 }
 
-fn list<'t>(tree: &'t Tree, wanted: &str) -> Result<&'t [Tree], Error> {
+fn list<'t>(tree: &'t Tree, wanted: &Sentence) -> Result<&'t [Tree], Error> {
     match &tree.content {
         Content::List(items) => Ok(items),
-        _ => Err(fault(tree.place, format!("{wanted}, and here is {}", tree.kind()))),
+        _ => {
+            Err(fault(tree.place, say!("{wanted}, and here is {kind}", wanted, kind = tree.kind())))
+        }
     }
 }
 
-fn unknown_key(key: &Key, of: &str, known: &[&str]) -> Error {
+fn unknown_key(key: &Key, of: &Sentence, known: &[&str]) -> Error {
     let meant = did_you_mean(&key.text, known.iter().copied());
     let name = shortened(&key.text);
-    fault(key.place, format!("{of} has no key `{name}`{meant}; it has {}", known.join(", ")))
+    fault(
+        key.place,
+        say!(
+            "{of} has no key `{name}`{meant}; it has {known}",
+            of,
+            name,
+            meant,
+            known = known.join(", ")
+        ),
+    )
 }
 
 /// `[N, 784]`, or by name: `{tokens: [N, 1024], dtype: int64}`, `{x: {shape: […], dtype: …}}`.
@@ -182,7 +205,7 @@ fn inputs(tree: &Tree) -> Result<Vec<Input>, Error> {
     if let Content::List(_) = tree.content {
         return Ok(vec![input("x", tree, tree.place, None)?]);
     }
-    let entries = mapping(tree, "`input` is a list of dimensions, `[N, 3, 224, 224]`")?;
+    let entries = mapping(tree, &say!("`input` is a list of dimensions, `[N, 3, 224, 224]`"))?;
     let common = entries.iter().find(|(key, _)| key.text == "dtype").map(|(_, tree)| dtype(tree));
     let common = common.transpose()?;
     let mut inputs = Vec::new();
@@ -197,10 +220,10 @@ fn inputs(tree: &Tree) -> Result<Vec<Input>, Error> {
             match part.text.as_str() {
                 "shape" => shape = Some(value),
                 "dtype" => own = Some(dtype(value)?),
-                _ => return Err(unknown_key(part, "an input", &["shape", "dtype"])),
+                _ => return Err(unknown_key(part, &say!("an input"), &["shape", "dtype"])),
             }
         }
-        let shape = shape.ok_or_else(|| fault(key.place, "an input has a `shape`"))?;
+        let shape = shape.ok_or_else(|| fault(key.place, say!("an input has a `shape`")))?;
         inputs.push(input(&key.text, shape, key.place, own)?);
     }
     Ok(inputs)
@@ -208,9 +231,10 @@ fn inputs(tree: &Tree) -> Result<Vec<Input>, Error> {
 
 fn input(name: &str, tree: &Tree, place: Place, dtype: Option<DType>) -> Result<Input, Error> {
     checked_name(name, place)?;
-    let items = list(tree, "the dimensions of an input are a list, such as `[N, 3, 224, 224]`")?;
+    let items =
+        list(tree, &say!("the dimensions of an input are a list, such as `[N, 3, 224, 224]`"))?;
     if items.len() > 8 {
-        return Err(fault(tree.place, "an input has at most 8 dimensions"));
+        return Err(fault(tree.place, say!("an input has at most 8 dimensions")));
     }
     let mut dims = Vec::new();
     for item in items {
@@ -223,7 +247,8 @@ fn input(name: &str, tree: &Tree, place: Place, dtype: Option<DType>) -> Result<
                 Dim::Named(name.clone())
             }
             _ => {
-                let message = format!("{} is no dimension: write a number or a name", item.kind());
+                let message =
+                    say!("{kind} is no dimension: write a number or a name", kind = item.kind());
                 return Err(fault(item.place, message));
             }
         });
@@ -256,20 +281,27 @@ fn dtype(tree: &Tree) -> Result<DType, Error> {
     };
     let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);
     found.ok_or_else(|| {
-        let message = format!("{} is no element type; write float32 or int64", tree.kind());
+        let message = say!("{kind} is no element type; write float32 or int64", kind = tree.kind());
         fault(tree.place, message)
     })
 }
 
 fn dims(spec: &mut Spec, tree: &Tree) -> Result<(), Error> {
-    for (key, value) in mapping(tree, "`dims` is a mapping, such as `{N: 32}`")? {
+    for (key, value) in mapping(tree, &say!("`dims` is a mapping, such as `{N: 32}`"))? {
         match value.content {
             Content::Int(n) if (1..=DIM_MAX).contains(&n) => {
                 spec.dims.insert(key.text.clone(), u64::try_from(n).unwrap_or(1));
             }
             _ => {
-                let message = format!("the size of `{}` is {}", shortened(&key.text), value.kind());
-                return Err(fault(value.place, format!("{message}; write a whole number from 1")));
+                let message = say!(
+                    "the size of `{text}` is {kind}",
+                    text = shortened(&key.text),
+                    kind = value.kind()
+                );
+                return Err(fault(
+                    value.place,
+                    say!("{message}; write a whole number from 1", message),
+                ));
             }
         }
     }
@@ -281,14 +313,17 @@ fn checked_name(name: &str, place: Place) -> Result<(), Error> {
     const LONGEST: usize = 64;
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_word) {
-        let wanted = format!("take letters, digits and `_`, at most {LONGEST}");
-        return Err(fault(place, format!("`{}` is no name: {wanted}", shortened(name))));
+        let wanted = say!("take letters, digits and `_`, at most {longest}", longest = LONGEST);
+        return Err(fault(
+            place,
+            say!("`{name}` is no name: {wanted}", name = shortened(name), wanted),
+        ));
     }
     Ok(())
 }
 
 fn layers(tree: &Tree) -> Result<Vec<Layer>, Error> {
-    list(tree, "layers are a list, each behind a `-`")?.iter().map(layer).collect()
+    list(tree, &say!("layers are a list, each behind a `-`"))?.iter().map(layer).collect()
 }
 
 fn layer(tree: &Tree) -> Result<Layer, Error> {
@@ -300,7 +335,8 @@ fn layer(tree: &Tree) -> Result<Layer, Error> {
         }
         Content::Map(entries) => entries,
         _ => {
-            let message = format!("{} is no layer: write `relu` or `linear: 10`", tree.kind());
+            let message =
+                say!("{kind} is no layer: write `relu` or `linear: 10`", kind = tree.kind());
             return Err(fault(tree.place, message));
         }
     };
@@ -310,7 +346,10 @@ fn layer(tree: &Tree) -> Result<Layer, Error> {
     let own = entries.iter().find(|(key, _)| structure(&key.text));
     let own = own.or_else(|| entries.iter().find(|(key, _)| !is_beside(key)));
     let Some((key, value)) = own else {
-        return Err(fault(tree.place, "here is no layer, only its name; add one: `linear: 10`"));
+        return Err(fault(
+            tree.place,
+            say!("here is no layer, only its name; add one: `linear: 10`"),
+        ));
     };
     let others: Vec<&(Key, Tree)> =
         entries.iter().filter(|(other, _)| other.text != key.text && !is_beside(other)).collect();
@@ -339,13 +378,18 @@ fn not_beside(kind: &'static LayerKind, other: &Key) -> Error {
     let name = shortened(&other.text);
     if let Ok(argument) = kind.argument(&other.text) {
         let (layer, argument) = (kind.name, argument.name);
-        let message = format!("`{name}` belongs into the layer: `{layer}: {{{argument}: …}}`");
+        let message = say!(
+            "`{name}` belongs into the layer: `{example}`",
+            name,
+            example = format!("{layer}: {{{argument}: …}}")
+        );
         return fault(other.place, message);
     }
-    let message = format!(
-        "`{}` and `{name}` stand in one entry; begin each layer with a `-`, and next to a layer \
+    let message = say!(
+        "`{layer}` and `{name}` stand in one entry; begin each layer with a `-`, and next to a layer \
          write only `name` and `from`",
-        kind.name
+        layer = kind.name,
+        name
     );
     fault(other.place, message)
 }
@@ -359,13 +403,14 @@ fn arrangement(key: &Key, value: &Tree, others: &[&(Key, Tree)]) -> Result<Body,
     let allow = |names: &[&str]| {
         let unknown = others.iter().find(|(key, _)| !names.contains(&key.text.as_str()));
         let all: Vec<&str> = names.iter().chain(&BESIDE).copied().collect();
-        unknown
-            .map_or(Ok(()), |(other, _)| Err(unknown_key(other, &format!("`{}`", key.text), &all)))
+        unknown.map_or(Ok(()), |(other, _)| {
+            Err(unknown_key(other, &Sentence::name(&format!("`{}`", key.text)), &all))
+        })
     };
     let dim = |default: i64| match find("dim").map(|tree| (&tree.content, tree.place)) {
         None => Ok(default),
         Some((Content::Int(n), _)) if (-8..8).contains(n) => Ok(*n),
-        Some((_, place)) => Err(fault(place, "`dim` is the number of a dimension")),
+        Some((_, place)) => Err(fault(place, say!("`dim` is the number of a dimension"))),
     };
     Ok(match key.text.as_str() {
         "sequential" => {
@@ -376,7 +421,7 @@ fn arrangement(key: &Key, value: &Tree, others: &[&(Key, Tree)]) -> Result<Body,
             allow(&["block"])?;
             let count = count(value).map_err(|message| fault(value.place, message))?.get();
             let block = find("block").ok_or_else(|| {
-                fault(key.place, "`repeat` needs a `block`: the layers that repeat")
+                fault(key.place, say!("`repeat` needs a `block`: the layers that repeat"))
             })?;
             Body::Repeat { count, block: layers(block)? }
         }
@@ -389,7 +434,7 @@ fn arrangement(key: &Key, value: &Tree, others: &[&(Key, Tree)]) -> Result<Body,
         }
         "branch" => {
             allow(&["join", "dim"])?;
-            let arms = list(value, "`branch` is a list of lists of layers")?;
+            let arms = list(value, &say!("`branch` is a list of lists of layers"))?;
             let arms = arms.iter().map(layers).collect::<Result<Vec<_>, _>>()?;
             let join = find("join").map_or(Ok(Join::Concat), join)?;
             Body::Branch { arms, join, dim: dim(1)? }
@@ -405,10 +450,9 @@ fn arrangement(key: &Key, value: &Tree, others: &[&(Key, Tree)]) -> Result<Body,
 
 fn join(tree: &Tree) -> Result<Join, Error> {
     let name = text(tree).unwrap_or_default();
-    Join::ALL
-        .into_iter()
-        .find(|join| join.name() == name)
-        .ok_or_else(|| fault(tree.place, format!("{} is none of concat, add, mul", tree.kind())))
+    Join::ALL.into_iter().find(|join| join.name() == name).ok_or_else(|| {
+        fault(tree.place, say!("{kind} is none of concat, add, mul", kind = tree.kind()))
+    })
 }
 
 /// Arguments by name, or in the table's order; a single one needs no list.
@@ -426,7 +470,7 @@ fn arguments(
                 let argument =
                     kind.argument(&key.text).map_err(|message| fault(key.place, message))?;
                 if given.iter().any(|(known, _)| known.name == argument.name) {
-                    let message = format!("`{}` is given twice", argument.name);
+                    let message = say!("`{name}` is given twice", name = argument.name);
                     return Err(fault(key.place, message));
                 }
                 given.push((argument, value));
@@ -434,29 +478,36 @@ fn arguments(
         }
         Content::List(items) if !kind.arguments.first().is_some_and(takes_list) => {
             if items.len() > kind.arguments.len() {
-                let message = format!(
-                    "`{}` takes at most {} arguments, and here are {}",
-                    kind.name,
-                    kind.arguments.len(),
-                    items.len()
+                let message = say!(
+                    "`{name}` takes at most {n} arguments, and here are {n_2}",
+                    name = kind.name,
+                    n = kind.arguments.len(),
+                    n_2 = items.len()
                 );
                 return Err(fault(tree.place, message));
             }
             given.extend(kind.arguments.iter().zip(items));
         }
         _ => {
-            let first = kind
-                .arguments
-                .first()
-                .ok_or_else(|| fault(tree.place, format!("`{}` takes no arguments", kind.name)))?;
+            let first = kind.arguments.first().ok_or_else(|| {
+                fault(tree.place, say!("`{name}` takes no arguments", name = kind.name))
+            })?;
             given.push((first, tree));
         }
     }
     for (argument, tree) in given {
-        let at = |message: String| fault(tree.place, format!("{message}, not {}", tree.kind()));
+        let at = |message: Sentence| {
+            fault(tree.place, say!("{message}, not {kind}", message, kind = tree.kind()))
+        };
         let value = value(tree).ok_or_else(|| {
-            let message = format!("`{}` of `{}` is {}", argument.name, kind.name, tree.kind());
-            fault(tree.place, format!("{message}: {}", argument.about))
+            let message = say!(
+                "`{name}` of `{layer}` is {kind}: {about}",
+                name = argument.name,
+                layer = kind.name,
+                kind = tree.kind(),
+                about = Sentence::of(argument.about)
+            );
+            fault(tree.place, message)
         })?;
         arguments.insert(argument.name, argument.accept(value).map_err(at)?);
     }

@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<Tree, Error> {
             reader.depth = table.len();
             let closed = reader.take(']') && (!is_array || reader.take(']'));
             if !closed {
-                return Err(reader.fault("a `]` is missing behind the name of the table"));
+                return Err(reader.fault(say!("a `]` is missing behind the name of the table")));
             }
             open_table(&mut root, &table, is_array, at)?;
         } else {
@@ -63,7 +63,7 @@ fn entries<'t>(root: &'t mut Tree, path: &[Key]) -> Result<&'t mut Vec<(Key, Tre
     let mut at = root;
     for key in path {
         let place = key.place;
-        let no_table = || fault(place, format!("`{}` is no table", shortened(&key.text)));
+        let no_table = || fault(place, say!("`{text}` is no table", text = shortened(&key.text)));
         let Content::Map(entries) = &mut at.content else { return Err(no_table()) };
         let position = entries.iter().position(|(known, _)| known.text == key.text);
         let position = position.unwrap_or_else(|| {
@@ -81,14 +81,14 @@ fn entries<'t>(root: &'t mut Tree, path: &[Key]) -> Result<&'t mut Vec<(Key, Tre
     }
     match &mut at.content {
         Content::Map(entries) => Ok(entries),
-        _ => Err(fault(at.place, "here is no table")),
+        _ => Err(fault(at.place, say!("here is no table"))),
     }
 }
 
 /// `[table]` and `[[array]]`.
 fn open_table(root: &mut Tree, path: &[Key], is_array: bool, place: Place) -> Result<(), Error> {
     let Some((last, around)) = path.split_last() else {
-        return Err(fault(place, "a table has a name"));
+        return Err(fault(place, say!("a table has a name")));
     };
     if !is_array {
         return entries(root, path).map(drop);
@@ -131,7 +131,7 @@ fn insert(entries: &mut Vec<(Key, Tree)>, keys: &[Key], value: Tree) -> Result<(
 }
 
 fn twice(key: &Key) -> Error {
-    fault(key.place, format!("the key `{}` appears a second time", shortened(&key.text)))
+    fault(key.place, say!("the key `{text}` appears a second time", text = shortened(&key.text)))
 }
 
 struct Reader<'t> {
@@ -166,7 +166,7 @@ impl Reader<'_> {
         is_next
     }
 
-    fn fault(&self, message: impl Into<Sentence>) -> Error {
+    fn fault(&self, message: Sentence) -> Error {
         fault(self.place, message)
     }
 
@@ -200,12 +200,16 @@ impl Reader<'_> {
         match self.peek() {
             None | Some('\n') => Ok(()),
             Some('\r') if self.rest.starts_with("\r\n") => Ok(()),
-            Some(other) => Err(self.fault(format!("a line ends before `{other}`"))),
+            Some(other) => Err(self.fault(say!("a line ends before `{other}`", other))),
         }
     }
 
     fn equals(&mut self) -> Result<(), Error> {
-        if self.take('=') { Ok(()) } else { Err(self.fault("a `=` is missing behind the key")) }
+        if self.take('=') {
+            Ok(())
+        } else {
+            Err(self.fault(say!("a `=` is missing behind the key")))
+        }
     }
 
     /// `a`, `"a"`, `a.b`.
@@ -219,11 +223,11 @@ impl Reader<'_> {
                 _ => self.word(|c| c.is_alphanumeric() || matches!(c, '_' | '-')),
             };
             if text.is_empty() {
-                return Err(fault(place, "a key is missing here"));
+                return Err(fault(place, say!("a key is missing here")));
             }
             keys.push(Key { place, text });
             if self.depth.saturating_add(keys.len()) > DEPTH_MAX {
-                let message = "the key lies too deep";
+                let message = say!("the key lies too deep");
                 return Err(Error::new(ErrorKind::TooLarge, message).at(place));
             }
             if !self.take('.') {
@@ -264,7 +268,8 @@ impl Reader<'_> {
                     |c: char| c.is_alphanumeric() || matches!(c, '+' | '-' | '.' | '_' | ':');
                 let word = self.word(is_part);
                 scalar(&word).ok_or_else(|| {
-                    let message = format!("`{}` is no value; texts need quotes", shortened(&word));
+                    let message =
+                        say!("`{word}` is no value; texts need quotes", word = shortened(&word));
                     fault(place, message)
                 })?
             }
@@ -275,7 +280,10 @@ impl Reader<'_> {
     fn nested(&mut self, read: fn(&mut Self) -> Result<Content, Error>) -> Result<Content, Error> {
         self.depth = self.depth.saturating_add(1);
         if self.depth > DEPTH_MAX {
-            let message = format!("lists and tables lie more than {DEPTH_MAX} deep in each other");
+            let message = say!(
+                "lists and tables lie more than {depth_max} deep in each other",
+                depth_max = DEPTH_MAX
+            );
             return Err(Error::new(ErrorKind::TooLarge, message).at(self.place));
         }
         self.next();
@@ -294,7 +302,7 @@ impl Reader<'_> {
             items.push(self.value()?);
             self.skip_lines();
             if !self.take(',') && self.peek() != Some(']') {
-                return Err(self.fault("a `,` or a `]` is missing in the list"));
+                return Err(self.fault(say!("a `,` or a `]` is missing in the list")));
             }
         }
     }
@@ -311,7 +319,7 @@ impl Reader<'_> {
             insert(&mut entries, &keys, value)?;
             self.skip_lines();
             if !self.take(',') && self.peek() != Some('}') {
-                return Err(self.fault("a `,` or a `}` is missing in the table"));
+                return Err(self.fault(say!("a `,` or a `}` is missing in the table")));
             }
         }
     }
@@ -324,12 +332,14 @@ impl Reader<'_> {
         loop {
             match self.next() {
                 Some(c) if c == quote => return Ok(text),
-                None | Some('\n') => return Err(fault(start, "the text has no closing quote")),
+                None | Some('\n') => {
+                    return Err(fault(start, say!("the text has no closing quote")));
+                }
                 Some('\\') if quote == '"' => match self.next() {
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),
                     Some(c @ ('"' | '\\')) => text.push(c),
-                    _ => return Err(self.fault("only \\n, \\t, \\\" and \\\\ are read here")),
+                    _ => return Err(self.fault(say!("only \\n, \\t, \\\" and \\\\ are read here"))),
                 },
                 Some(c) => text.push(c),
             }

@@ -43,15 +43,15 @@ pub(in crate::formats) struct Key {
 
 impl Tree {
     /// What it is, for messages: `a list`.
-    pub(in crate::formats) fn kind(&self) -> String {
+    pub(in crate::formats) fn kind(&self) -> Sentence {
         match &self.content {
-            Content::Null => "nothing".to_owned(),
-            Content::Flag(flag) => format!("`{flag}`"),
-            Content::Int(n) => format!("the number {n}"),
-            Content::Number(x) => format!("the number {x}"),
-            Content::Text(text) => format!("the text `{}`", shortened(text)),
-            Content::List(_) => "a list".to_owned(),
-            Content::Map(_) => "a mapping".to_owned(),
+            Content::Null => say!("nothing"),
+            Content::Flag(flag) => Sentence::name(&format!("`{flag}`")),
+            Content::Int(n) => say!("the number {n}", n),
+            Content::Number(x) => say!("the number {x}", x),
+            Content::Text(text) => say!("the text `{text}`", text = shortened(text)),
+            Content::List(_) => say!("a list"),
+            Content::Map(_) => say!("a mapping"),
         }
     }
 }
@@ -65,7 +65,7 @@ pub(in crate::formats) fn shortened(text: &str) -> String {
 }
 
 /// An error about a place.
-pub(in crate::formats) fn fault(place: Place, message: impl Into<Sentence>) -> Error {
+pub(in crate::formats) fn fault(place: Place, message: Sentence) -> Error {
     let error = Error::new(ErrorKind::BadSpec, message);
     if place == Place::default() { error } else { error.at(place) }
 }
@@ -80,16 +80,16 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Tree, Error> {
         let (event, span) = event.map_err(|error| {
             let info = error.info();
             let hint = if text.contains('\t') && info.contains("token") {
-                "; YAML is indented with spaces, not with tabs"
+                say!("; YAML is indented with spaces, not with tabs")
             } else {
-                ""
+                Sentence::default()
             };
-            let message = format!("the text breaks off as YAML: {info}{hint}");
+            let message = say!("the text breaks off as YAML: {info}{hint}", info, hint);
             fault(place(error.marker()), message)
         })?;
         builder.event(event, span)?;
     }
-    builder.root.ok_or_else(|| fault(Place { line: 1, column: 1 }, "the text is empty"))
+    builder.root.ok_or_else(|| fault(Place { line: 1, column: 1 }, say!("the text is empty")))
 }
 
 fn place(marker: &Marker) -> Place {
@@ -120,12 +120,15 @@ impl Builder {
         match event {
             Event::Alias(_) => {
                 let message =
-                    "aliases (`*name`) are not read here: write `repeat` for what repeats";
+                    say!("aliases (`*name`) are not read here: write `repeat` for what repeats");
                 Err(fault(place, message))
             }
             Event::Scalar(text, style, _, tag) => {
                 if tag.is_some() {
-                    return Err(fault(place, "tags (`!name`) are not read here: leave it out"));
+                    return Err(fault(
+                        place,
+                        say!("tags (`!name`) are not read here: leave it out"),
+                    ));
                 }
                 let content = match style {
                     ScalarStyle::Plain => plain(&text),
@@ -139,7 +142,7 @@ impl Builder {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::DocumentStart(_) if self.root.is_some() => {
-                Err(fault(place, "a second document begins here; a spec is one"))
+                Err(fault(place, say!("a second document begins here; a spec is one")))
             }
             _ => Ok(()),
         }
@@ -147,8 +150,10 @@ impl Builder {
 
     fn open(&mut self, place: Place, body: Body) -> Result<(), Error> {
         if self.open.len() >= DEPTH_MAX {
-            let message =
-                format!("lists and mappings lie more than {DEPTH_MAX} deep in each other");
+            let message = say!(
+                "lists and mappings lie more than {depth_max} deep in each other",
+                depth_max = DEPTH_MAX
+            );
             return Err(Error::new(ErrorKind::TooLarge, message).at(place));
         }
         self.open.push(Open { place, body });
@@ -167,7 +172,7 @@ impl Builder {
     fn put(&mut self, tree: Tree) -> Result<(), Error> {
         self.nodes = self.nodes.saturating_add(1);
         if self.nodes > NODES_MAX {
-            let message = format!("the text has more than {NODES_MAX} entries");
+            let message = say!("the text has more than {nodes_max} entries", nodes_max = NODES_MAX);
             return Err(Error::new(ErrorKind::TooLarge, message).at(tree.place));
         }
         let place = tree.place;
@@ -179,10 +184,11 @@ impl Builder {
                     entries.push((name, tree));
                     return Ok(());
                 }
-                let text = key_text(&tree)
-                    .ok_or_else(|| fault(place, "a key must be one word, such as `linear`"))?;
+                let text = key_text(&tree).ok_or_else(|| {
+                    fault(place, say!("a key must be one word, such as `linear`"))
+                })?;
                 if entries.iter().any(|(known, _)| known.text == text) {
-                    let message = format!("the key `{text}` appears a second time");
+                    let message = say!("the key `{text}` appears a second time", text);
                     return Err(fault(place, message));
                 }
                 *key = Some(Key { place, text });

@@ -7,6 +7,7 @@ use super::table::{Row, Stated};
 use super::{Node, name_of};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::formats::spec::Value;
+use crate::sentence::Sentence;
 
 /// SIZE: the largest window that is tried.
 const WINDOW_MAX: u64 = 31;
@@ -18,9 +19,9 @@ pub(super) struct Solver {
     x: Vec<u64>,
     overwrites: bool,
     /// Layers that several windows fit.
-    several: Vec<String>,
+    several: Vec<Sentence>,
     /// Rows whose inside is not shown.
-    hidden: Vec<String>,
+    hidden: Vec<Sentence>,
 }
 
 /// A convolution that fits.
@@ -40,18 +41,20 @@ impl Solver {
     pub(super) fn notes(&self) -> Vec<Diagnostic> {
         let mut notes = Vec::new();
         if let Some(first) = self.several.first() {
-            let message = format!(
+            let message = say!(
                 "several convolutions have the parameters of {first}, and the usual one is taken; so \
-                 in {} layers",
-                self.several.len()
+                 in {n} layers",
+                first,
+                n = self.several.len()
             );
             notes.push(Diagnostic::new(Severity::Info, "several-fit", message));
         }
         if let Some(first) = self.hidden.first() {
-            let message = format!(
-                "the table does not show what is inside of {first}, so that it is missing, as in {} \
+            let message = say!(
+                "the table does not show what is inside of {first}, so that it is missing, as in {n} \
                  such rows; print it with a larger `depth`",
-                self.hidden.len()
+                first,
+                n = self.hidden.len()
             );
             notes.push(Diagnostic::new(Severity::Error, "hidden-layers", message));
         }
@@ -191,7 +194,12 @@ impl Solver {
             _ => {
                 if row.parameters > 0 {
                     let (line, count) = (row.place.line, row.parameters);
-                    self.hidden.push(format!("`{class}` (line {line}, {count} parameters)"));
+                    self.hidden.push(say!(
+                        "`{class}` (line {line}, {count} parameters)",
+                        class,
+                        line,
+                        count
+                    ));
                 }
                 Vec::new()
             }
@@ -207,7 +215,7 @@ impl Solver {
         let (height, wide) = kernel.window;
         let windows = if class == "Conv1d" { vec![height.max(wide)] } else { vec![height, wide] };
         if found.iter().any(|other| other.window != kernel.window) {
-            self.several.push(format!("`{class}` (line {})", row.place.line));
+            self.several.push(say!("`{class}` (line {line})", class, line = row.place.line));
         }
         let mut steps = Vec::new();
         for (axis, &window) in (1..).zip(&windows) {

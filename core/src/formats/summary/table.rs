@@ -118,14 +118,15 @@ pub(super) fn parse(text: &str) -> Result<Table, Error> {
         let place = Place { line: index.saturating_add(1), column: 1 };
         if let Some(row) = row(columns, line, table.is_flat) {
             if table.rows.len() >= ROWS_MAX || row.depth > DEPTH_MAX {
-                let message = "the table has too many rows, or containers too deep in each other";
+                let message =
+                    say!("the table has too many rows, or containers too deep in each other");
                 return Err(Error::new(ErrorKind::TooLarge, message).at(place));
             }
             table.rows.push(Row { place, ..row });
         }
     }
     if table.rows.is_empty() {
-        return Err(Error::new(ErrorKind::NoGraph, "the table has no rows"));
+        return Err(Error::new(ErrorKind::NoGraph, say!("the table has no rows")));
     }
     if !table.is_flat {
         let depths: Vec<usize> =

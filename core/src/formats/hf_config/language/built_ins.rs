@@ -8,7 +8,11 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::formats::builder::joined;
 use crate::graph::{Attribute, Dim, Member, ValueId};
+use crate::sentence::{Part, Sentence};
 use crate::tensor::DType;
+
+/// Where the values of a note stand in its template.
+const PLACES: [&str; 4] = ["{1}", "{2}", "{3}", "{4}"];
 
 /// COUNT: nodes that a model may have.
 const NODES_MAX: usize = 400_000;
@@ -106,7 +110,7 @@ impl<'t> Run<'t> {
             ("count_labels", []) => self.labels(),
             ("fault", [Value::Text(text, setting), Value::Text(message, _)]) => {
                 let name = if setting.is_empty() { text } else { setting };
-                Err(self.fault(name, message))
+                Err(self.fault(name, &Sentence::read(message)))
             }
             ("note", [Value::Text(code, _), Value::Text(message, _), values @ ..]) => {
                 self.note(code, message, values);
@@ -123,7 +127,7 @@ impl<'t> Run<'t> {
                 self.builder.graph.recomputed.extend(paths);
                 Ok(Value::None)
             }
-            _ => Err(self.mistake(&format!("`{name}` is not given what it takes"))),
+            _ => Err(self.mistake(&say!("`{name}` is not given what it takes", name))),
         }
     }
 
@@ -160,11 +164,13 @@ impl<'t> Run<'t> {
                 Some(list) => Value::List(list.into_iter().map(whole).collect()),
                 None => usual.clone(),
             },
-            other => return Err(self.mistake(&format!("a setting is never {}", other.kind()))),
+            other => {
+                return Err(self.mistake(&say!("a setting is never {kind}", kind = other.kind())));
+            }
         })
     }
 
-    fn fault(&self, name: &str, message: &str) -> Error {
+    fn fault(&self, name: &str, message: &Sentence) -> Error {
         match self.stated.get(name) {
             Some((c, names)) => c.fault(names, message),
             None => self.c.fault(&[name], message),
@@ -192,16 +198,20 @@ impl<'t> Run<'t> {
     }
 
     fn note(&mut self, code: &'t str, message: &str, values: &[Value<'t>]) {
-        let mut text = message.to_owned();
-        for value in values {
-            let value = match value {
-                Value::Int(n) => n.to_string(),
-                Value::Text(text, _) => (*text).to_owned(),
-                other => other.kind().to_owned(),
-            };
-            text = text.replacen("{}", &value, 1);
+        let mut template = message.to_owned();
+        for (at, _) in values.iter().enumerate() {
+            template = template.replacen("{}", PLACES.get(at).copied().unwrap_or("{}"), 1);
         }
-        self.diagnostics.push(Diagnostic::new(Severity::Info, code, text));
+        let mut note = Sentence::read(&template);
+        for (place, value) in PLACES.iter().zip(values) {
+            let value = match value {
+                Value::Int(n) => Part::Name(n.to_string()),
+                Value::Text(text, _) => Part::from(*text),
+                other => Part::Sentence(other.kind()),
+            };
+            note = note.with(place.trim_matches(['{', '}']), value);
+        }
+        self.diagnostics.push(Diagnostic::new(Severity::Info, code, note));
     }
 
     // Inputs and state.
@@ -236,7 +246,7 @@ impl<'t> Run<'t> {
         arguments: Arguments<'t>,
     ) -> Result<Value<'t>, Error> {
         let Some(path) = self.path_of(owner) else {
-            return Err(self.mistake(&format!("{} has no modules", owner.kind())));
+            return Err(self.mistake(&say!("{kind} has no modules", kind = owner.kind())));
         };
         let mut path = joined(path, name);
         for number in self.ints(numbers)? {
@@ -254,7 +264,7 @@ impl<'t> Run<'t> {
             _ => None,
         };
         let sizes: Option<Vec<u64>> = sizes.iter().map(size).collect();
-        sizes.ok_or_else(|| self.mistake("sizes are whole numbers"))
+        sizes.ok_or_else(|| self.mistake(&say!("sizes are whole numbers")))
     }
 
     fn state(
@@ -267,7 +277,7 @@ impl<'t> Run<'t> {
             [] => DType::Float32,
             [("dtype", Value::Text("int64", _))] => DType::Int64,
             [("dtype", Value::Text("bool", _))] => DType::Bool,
-            _ => return Err(self.mistake("the type of a tensor is int64 or bool")),
+            _ => return Err(self.mistake(&say!("the type of a tensor is int64 or bool"))),
         };
         let sizes = self.sizes(sizes)?;
         let id = self.builder.state(&self.naming, dtype, &sizes);
@@ -299,12 +309,19 @@ impl<'t> Run<'t> {
                 Value::Flag(flag) => Attribute::Int(i64::from(flag)),
                 Value::Float(x) => Attribute::Float(x),
                 Value::List(list) => Attribute::Ints(self.ints(&list)?),
-                other => return Err(self.mistake(&format!("`{name}` is {}", other.kind()))),
+                other => {
+                    return Err(self.mistake(&say!(
+                        "`{name}` is {kind}",
+                        name,
+                        kind = other.kind()
+                    )));
+                }
             };
             attributes.push((name, attribute));
         }
         if self.builder.graph.nodes.len() >= NODES_MAX {
-            let message = format!("the model has more than {NODES_MAX} operators");
+            let message =
+                say!("the model has more than {nodes_max} operators", nodes_max = NODES_MAX);
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let made = self.builder.run(&self.path, op, ids, attributes, outputs.unwrap_or(1));
@@ -321,7 +338,7 @@ impl<'t> Run<'t> {
             _ => None,
         };
         let ints: Option<Vec<i64>> = list.iter().map(int).collect();
-        ints.ok_or_else(|| self.mistake("these are not all whole numbers"))
+        ints.ok_or_else(|| self.mistake(&say!("these are not all whole numbers")))
     }
 
     /// What an operator reads: a tensor, or numbers that Python knows. Of a list of sizes, some may
@@ -349,7 +366,9 @@ impl<'t> Run<'t> {
                 let made = self.builder.run(&self.path, "Concat", parts, axis, 1);
                 made.first().copied().unwrap_or(ValueId(0))
             }
-            other => return Err(self.mistake(&format!("no operator reads {}", other.kind()))),
+            other => {
+                return Err(self.mistake(&say!("no operator reads {kind}", kind = other.kind())));
+            }
         })
     }
 
@@ -365,7 +384,7 @@ impl<'t> Run<'t> {
         match value {
             Value::Int(n) => Ok(Value::Int(n.saturating_neg())),
             Value::Tensor(_) => self.operator("Neg", std::slice::from_ref(value), Vec::new()),
-            other => Err(self.mistake(&format!("{} has no opposite", other.kind()))),
+            other => Err(self.mistake(&say!("{kind} has no opposite", kind = other.kind()))),
         }
     }
 
@@ -388,7 +407,7 @@ impl<'t> Run<'t> {
             ("is", a, b) => Ok(Value::Flag(a.equals(b))),
             ("in", a, b) => Ok(Value::Flag(self.items(b)?.iter().any(|item| item.equals(a)))),
             ("/", Value::Int(a), Value::Int(b)) => {
-                let what = format!("{} and {}", called(right), called(left));
+                let what = say!("{a} and {b}", a = called(right), b = called(left));
                 self.c.divide(*a, *b, &what).map(Value::Int)
             }
             _ => self.arithmetic(sign, &a, &b),
@@ -409,7 +428,7 @@ impl<'t> Run<'t> {
                 "<=" => "LessOrEqual",
                 ">" => "Greater",
                 ">=" => "GreaterOrEqual",
-                _ => return Err(self.mistake(&format!("tensors have no `{sign}`"))),
+                _ => return Err(self.mistake(&say!("tensors have no `{sign}`", sign))),
             };
             return self.operator(op, &[a.clone(), b.clone()], Vec::new());
         }
@@ -428,8 +447,14 @@ impl<'t> Run<'t> {
             (_, Value::Float(a), Value::Float(b)) => ordered(sign, a, b).map(Value::Flag),
             _ => None,
         };
-        result
-            .ok_or_else(|| self.mistake(&format!("{} {sign} {} means nothing", a.kind(), b.kind())))
+        result.ok_or_else(|| {
+            self.mistake(&say!(
+                "{kind} {sign} {kind_2} means nothing",
+                kind = a.kind(),
+                sign,
+                kind_2 = b.kind()
+            ))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::mistake;
 use crate::error::Error;
+use crate::sentence::Sentence;
 
 /// A piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +54,7 @@ pub(super) fn tokens<'t>(file: &str, text: &'t str) -> Result<Vec<(Token<'t>, us
                 tokens.push((Token::Dedent, number));
             }
             if indents.last() != Some(&indent) {
-                return Err(mistake(file, number, "indented unlike the lines around it"));
+                return Err(mistake(file, number, &say!("indented unlike the lines around it")));
             }
         }
         let mut rest = code;
@@ -78,12 +79,12 @@ pub(super) fn tokens<'t>(file: &str, text: &'t str) -> Result<Vec<(Token<'t>, us
 }
 
 /// The first token of a line, and what is behind it.
-fn next(line: &str) -> Result<Option<(Token<'_>, &str)>, String> {
+fn next(line: &str) -> Result<Option<(Token<'_>, &str)>, Sentence> {
     let line = line.trim_start();
     let Some(first) = line.chars().next().filter(|&first| first != '#') else { return Ok(None) };
     if first == '"' {
         let inside = line.strip_prefix('"').unwrap_or(line);
-        let (text, rest) = inside.split_once('"').ok_or("a text has no end")?;
+        let (text, rest) = inside.split_once('"').ok_or_else(|| say!("a text has no end"))?;
         return Ok(Some((Token::Text(text), rest)));
     }
     if first.is_ascii_digit() {
@@ -95,7 +96,7 @@ fn next(line: &str) -> Result<Option<(Token<'_>, &str)>, String> {
         };
         return token
             .map(|token| Some((token, rest)))
-            .ok_or_else(|| format!("`{number}` is no number"));
+            .ok_or_else(|| say!("`{number}` is no number", number));
     }
     if first.is_ascii_alphabetic() || first == '_' {
         let (name, rest) = split(line, |c| c.is_ascii_alphanumeric() || c == '_');
@@ -103,7 +104,7 @@ fn next(line: &str) -> Result<Option<(Token<'_>, &str)>, String> {
         return Ok(Some((word.map_or(Token::Name(name), |word| Token::Sign(word)), rest)));
     }
     let sign = SIGNS.iter().find_map(|sign| Some((Token::Sign(sign), line.strip_prefix(sign)?)));
-    sign.map(Some).ok_or_else(|| format!("`{first}` means nothing here"))
+    sign.map(Some).ok_or_else(|| say!("`{first}` means nothing here", first))
 }
 
 /// The start of a text whose characters are such, and the rest.

@@ -3,6 +3,7 @@
 use super::lexer::{Token, tokens};
 use super::mistake;
 use crate::error::Error;
+use crate::sentence::Sentence;
 
 /// A line of a text, with what is indented below it.
 #[derive(Debug)]
@@ -124,7 +125,7 @@ pub(in super::super) fn header<'t>(
         };
         return Ok(arguments.into_iter().filter_map(row).collect());
     }
-    Err(mistake(file, 1, "a file begins with `family(…)`"))
+    Err(mistake(file, 1, &say!("a file begins with `family(…)`")))
 }
 
 /// The class `Layout` of a file, which stands near its beginning; the rest of the file is not read.
@@ -187,22 +188,26 @@ impl<'t> Parser<'t> {
         self.accept(Token::Sign(sign))
     }
 
-    fn expect(&mut self, token: Token<'_>, what: &str) -> Result<(), Error> {
+    fn expect(&mut self, token: Token<'_>, what: &Sentence) -> Result<(), Error> {
         if self.accept(token) { Ok(()) } else { Err(self.unexpected(what)) }
     }
 
-    fn unexpected(&self, wanted: &str) -> Error {
+    fn unexpected(&self, wanted: &Sentence) -> Error {
         let found = match self.peek() {
-            Token::Name(name) => format!("`{name}`"),
-            Token::Text(text) => format!("the text \"{text}\""),
-            Token::Int(n) => format!("`{n}`"),
-            Token::Float(x) => format!("`{x}`"),
-            Token::Sign(sign) => format!("`{sign}`"),
-            Token::NewLine => "the end of the line".to_owned(),
-            Token::Indent => "a deeper line".to_owned(),
-            Token::Dedent | Token::End => "the end of the block".to_owned(),
+            Token::Name(name) => Sentence::name(&format!("`{name}`")),
+            Token::Text(text) => say!("the text \"{text}\"", text),
+            Token::Int(n) => Sentence::name(&format!("`{n}`")),
+            Token::Float(x) => Sentence::name(&format!("`{x}`")),
+            Token::Sign(sign) => Sentence::name(&format!("`{sign}`")),
+            Token::NewLine => say!("the end of the line"),
+            Token::Indent => say!("a deeper line"),
+            Token::Dedent | Token::End => say!("the end of the block"),
         };
-        mistake(self.file, self.line(), &format!("{wanted} is expected, and {found} found"))
+        mistake(
+            self.file,
+            self.line(),
+            &say!("{wanted} is expected, and {found} found", wanted, found),
+        )
     }
 
     fn name(&mut self) -> Result<&'t str, Error> {
@@ -211,14 +216,14 @@ impl<'t> Parser<'t> {
                 self.at = self.at.saturating_add(1);
                 Ok(name)
             }
-            _ => Err(self.unexpected("a name")),
+            _ => Err(self.unexpected(&say!("a name"))),
         }
     }
 
     /// Runs a rule one level deeper.
     fn deeper<T>(&mut self, rule: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth >= DEPTH_MAX {
-            return Err(mistake(self.file, self.line(), "nested too deeply"));
+            return Err(mistake(self.file, self.line(), &say!("nested too deeply")));
         }
         self.depth = self.depth.saturating_add(1);
         let result = rule(self);
@@ -227,9 +232,9 @@ impl<'t> Parser<'t> {
     }
 
     fn block(&mut self) -> Result<Block<'t>, Error> {
-        self.expect(Token::Sign(":"), "`:`")?;
-        self.expect(Token::NewLine, "the end of the line")?;
-        self.expect(Token::Indent, "a deeper line")?;
+        self.expect(Token::Sign(":"), &say!("`:`"))?;
+        self.expect(Token::NewLine, &say!("the end of the line"))?;
+        self.expect(Token::Indent, &say!("a deeper line"))?;
         self.deeper(|parser| {
             let mut statements = Vec::new();
             while !parser.accept(Token::Dedent) {
@@ -246,14 +251,14 @@ impl<'t> Parser<'t> {
             Token::Sign("for") => {
                 self.take();
                 let name = self.name()?;
-                self.expect(Token::Sign("in"), "`in`")?;
+                self.expect(Token::Sign("in"), &say!("`in`"))?;
                 StatementKind::For(name, self.expression()?, self.block()?)
             }
             Token::Sign("def") => StatementKind::Define(self.function()?),
             Token::Sign("class") => StatementKind::Class(self.class()?),
             _ => {
                 let kind = self.simple()?;
-                self.expect(Token::NewLine, "the end of the line")?;
+                self.expect(Token::NewLine, &say!("the end of the line"))?;
                 kind
             }
         };
@@ -298,7 +303,7 @@ impl<'t> Parser<'t> {
     fn function(&mut self) -> Result<Function<'t>, Error> {
         self.take();
         let name = self.name()?;
-        self.expect(Token::Sign("("), "`(`")?;
+        self.expect(Token::Sign("("), &say!("`(`"))?;
         let (mut parameters, mut others) = (Vec::new(), None);
         while !self.sign(")") {
             if self.sign("*") {
@@ -309,7 +314,7 @@ impl<'t> Parser<'t> {
                 parameters.push((name, usual));
             }
             if self.peek() != Token::Sign(")") {
-                self.expect(Token::Sign(","), "`,` or `)`")?;
+                self.expect(Token::Sign(","), &say!("`,` or `)`"))?;
             }
         }
         Ok(Function { name, parameters, others, body: self.block()?, file: self.file })
@@ -321,7 +326,7 @@ impl<'t> Parser<'t> {
         let mut base = None;
         if self.sign("(") {
             base = Some(self.name()?);
-            self.expect(Token::Sign(")"), "`)`")?;
+            self.expect(Token::Sign(")"), &say!("`)`"))?;
         }
         let (mut settings, mut methods) = (Vec::new(), Vec::new());
         for statement in self.block()? {
@@ -330,13 +335,17 @@ impl<'t> Parser<'t> {
                 StatementKind::Assign(targets, value) => {
                     let names = targets.iter().map(|target| match target {
                         Expr::Name(name) => Ok(*name),
-                        _ => Err(mistake(self.file, statement.line, "a setting has plain names")),
+                        _ => Err(mistake(
+                            self.file,
+                            statement.line,
+                            &say!("a setting has plain names"),
+                        )),
                     });
                     settings.push((names.collect::<Result<_, _>>()?, value));
                 }
                 _ => {
-                    let message = "a class has settings or methods, and nothing else";
-                    return Err(mistake(self.file, statement.line, message));
+                    let message = say!("a class has settings or methods, and nothing else");
+                    return Err(mistake(self.file, statement.line, &message));
                 }
             }
         }
@@ -363,7 +372,7 @@ impl<'t> Parser<'t> {
                 return Ok(first);
             }
             let condition = parser.binary(0)?;
-            parser.expect(Token::Sign("else"), "`else`")?;
+            parser.expect(Token::Sign("else"), &say!("`else`"))?;
             Ok(Expr::Choice(Box::new([condition, first, parser.expression()?])))
         })
     }
@@ -399,7 +408,7 @@ impl<'t> Parser<'t> {
                 Expr::Field(Box::new(value), self.name()?)
             } else if self.sign("[") {
                 let index = self.expression()?;
-                self.expect(Token::Sign("]"), "`]`")?;
+                self.expect(Token::Sign("]"), &say!("`]`"))?;
                 Expr::Item(Box::new(value), Box::new(index))
             } else {
                 return Ok(value);
@@ -421,7 +430,7 @@ impl<'t> Parser<'t> {
             };
             arguments.push(Argument { name, spreads, value });
             if self.peek() != Token::Sign(")") {
-                self.expect(Token::Sign(","), "`,` or `)`")?;
+                self.expect(Token::Sign(","), &say!("`,` or `)`"))?;
             }
         }
         Ok(arguments)
@@ -439,14 +448,14 @@ impl<'t> Parser<'t> {
             Token::Sign("(") => {
                 self.take();
                 let inside = self.several()?;
-                self.expect(Token::Sign(")"), "`)`")?;
+                self.expect(Token::Sign(")"), &say!("`)`"))?;
                 return Ok(inside);
             }
             Token::Sign("[") => {
                 self.take();
                 return self.list();
             }
-            _ => return Err(self.unexpected("a value")),
+            _ => return Err(self.unexpected(&say!("a value"))),
         };
         self.take();
         Ok(atom)
@@ -458,14 +467,14 @@ impl<'t> Parser<'t> {
             all.push(self.expression()?);
             if all.len() == 1 && self.sign("for") {
                 let name = self.name()?;
-                self.expect(Token::Sign("in"), "`in`")?;
+                self.expect(Token::Sign("in"), &say!("`in`"))?;
                 let list = self.expression()?;
-                self.expect(Token::Sign("]"), "`]`")?;
+                self.expect(Token::Sign("]"), &say!("`]`"))?;
                 let item = all.pop().unwrap_or(Expr::None);
                 return Ok(Expr::Each(Box::new(item), name, Box::new(list)));
             }
             if self.peek() != Token::Sign("]") {
-                self.expect(Token::Sign(","), "`,` or `]`")?;
+                self.expect(Token::Sign(","), &say!("`,` or `]`"))?;
             }
         }
         Ok(Expr::List(all))

@@ -11,6 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::error::{Error, ErrorKind};
 use crate::formats::builder::{Builder, joined};
 use crate::graph::ValueId;
+use crate::sentence::Sentence;
 
 /// COUNT: calls inside each other, at most.
 const CALLS_MAX: usize = 40;
@@ -138,7 +139,7 @@ impl<'t> Run<'t> {
                 let base = match class.base.map(|base| self.global(base)).transpose()? {
                     Some(Value::Class(base)) => Some(base),
                     Some(other) => {
-                        return Err(self.mistake(&format!("{} is no class", other.kind())));
+                        return Err(self.mistake(&say!("{kind} is no class", kind = other.kind())));
                     }
                     None => None,
                 };
@@ -152,10 +153,10 @@ impl<'t> Run<'t> {
 
     fn global(&self, name: &str) -> Result<Value<'t>, Error> {
         let found = self.globals.get(name).cloned();
-        found.ok_or_else(|| self.mistake(&format!("`{name}` is not defined")))
+        found.ok_or_else(|| self.mistake(&say!("`{name}` is not defined", name)))
     }
 
-    pub(super) fn mistake(&self, message: &str) -> Error {
+    pub(super) fn mistake(&self, message: &Sentence) -> Error {
         mistake(self.file, self.line, message)
     }
 
@@ -163,7 +164,10 @@ impl<'t> Run<'t> {
     pub(super) fn step(&mut self) -> Result<(), Error> {
         self.steps = self.steps.saturating_add(1);
         if self.steps > STEPS_MAX {
-            return Err(Error::new(ErrorKind::TooLarge, "the model takes too long to write out"));
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                say!("the model takes too long to write out"),
+            ));
         }
         Ok(())
     }
@@ -211,7 +215,7 @@ impl<'t> Run<'t> {
             StatementKind::Return(value) => return Ok(Flow::Return(self.value(value)?)),
             StatementKind::Delete(name) => self.bind(name, Value::None),
             StatementKind::Define(_) | StatementKind::Class(_) => {
-                return Err(self.mistake("a definition must be at the start of a line"));
+                return Err(self.mistake(&say!("a definition must be at the start of a line")));
             }
         }
         Ok(Flow::Next)
@@ -237,7 +241,8 @@ impl<'t> Run<'t> {
             Expr::List(targets) => {
                 let items = self.items(&value)?;
                 if items.len() != targets.len() {
-                    let message = format!("{} names for {} values", targets.len(), items.len());
+                    let message =
+                        say!("{n} names for {n_2} values", n = targets.len(), n_2 = items.len());
                     return Err(self.mistake(&message));
                 }
                 for (target, item) in targets.iter().zip(items.iter()) {
@@ -251,11 +256,11 @@ impl<'t> Run<'t> {
                     _ => None,
                 };
                 let Some(module) = module else {
-                    return Err(self.mistake(&format!("{} takes no fields", owner.kind())));
+                    return Err(self.mistake(&say!("{kind} takes no fields", kind = owner.kind())));
                 };
                 module.fields.insert(name, value);
             }
-            _ => return Err(self.mistake("this cannot be assigned to")),
+            _ => return Err(self.mistake(&say!("this cannot be assigned to"))),
         }
         Ok(())
     }
@@ -293,7 +298,7 @@ impl<'t> Run<'t> {
             Value::Module(id) => {
                 let Some(module) = self.modules.get(id) else { return Ok(Value::None) };
                 let Some(forward) = self.method(module.class, "forward") else {
-                    return Err(self.mistake("this module has no `forward`"));
+                    return Err(self.mistake(&say!("this module has no `forward`")));
                 };
                 let outside = std::mem::replace(&mut self.path, module.path.clone());
                 // `Module.__call__(self, *args)`: the tuple holds them until the module returns.
@@ -308,7 +313,7 @@ impl<'t> Run<'t> {
                 result
             }
             Value::BuiltIn(name) => self.built_in(name, arguments),
-            other => Err(self.mistake(&format!("{} cannot be called", other.kind()))),
+            other => Err(self.mistake(&say!("{kind} cannot be called", kind = other.kind()))),
         }
     }
 
@@ -319,7 +324,7 @@ impl<'t> Run<'t> {
         arguments: Arguments<'t>,
     ) -> Result<Value<'t>, Error> {
         if self.frames.len() >= CALLS_MAX {
-            return Err(self.mistake("calls are nested too deeply"));
+            return Err(self.mistake(&say!("calls are nested too deeply")));
         }
         let caller = (self.file, self.line);
         self.frames.push(BTreeMap::new());
@@ -355,7 +360,8 @@ impl<'t> Run<'t> {
                     self.value(usual)?
                 }
                 _ => {
-                    let message = format!("`{}` is not given one `{name}`", function.name);
+                    let message =
+                        say!("`{name_2}` is not given one `{name}`", name_2 = function.name, name);
                     return Err(self.mistake(&message));
                 }
             };
@@ -365,12 +371,18 @@ impl<'t> Run<'t> {
         match function.others {
             Some(name) => self.bind(name, Value::List(rest)),
             None if rest.is_empty() => {}
-            None => return Err(self.mistake(&format!("too many arguments of `{}`", function.name))),
+            None => {
+                return Err(
+                    self.mistake(&say!("too many arguments of `{name}`", name = function.name))
+                );
+            }
         }
         match named.first() {
-            Some((name, _)) => {
-                Err(self.mistake(&format!("`{}` has no argument `{name}`", function.name)))
-            }
+            Some((name, _)) => Err(self.mistake(&say!(
+                "`{name_2}` has no argument `{name}`",
+                name_2 = function.name,
+                name
+            ))),
             None => Ok(()),
         }
     }
@@ -408,7 +420,7 @@ impl<'t> Run<'t> {
                 self.seen.push(name);
                 self.c.part_or_older(name)
             }
-            _ => return Err(self.mistake("settings are read from a part with a name")),
+            _ => return Err(self.mistake(&say!("settings are read from a part with a name"))),
         };
         let mut rows: Vec<&'t (Vec<&'t str>, Expr<'t>)> = Vec::new();
         let lineage: Vec<Known<'t>> = self.lineage(class).collect();
@@ -481,7 +493,7 @@ impl<'t> Run<'t> {
         let found = own.or_else(|| self.globals.get(name)).cloned();
         found
             .or_else(|| Self::find_built_in(name))
-            .ok_or_else(|| self.mistake(&format!("`{name}` is not defined")))
+            .ok_or_else(|| self.mistake(&say!("`{name}` is not defined", name)))
     }
 
     /// What is added to a value; a list that is added to a list continues its numbers.
@@ -520,7 +532,7 @@ impl<'t> Run<'t> {
     pub(super) fn items(&self, list: &Value<'t>) -> Result<Rc<[Value<'t>]>, Error> {
         match list {
             Value::List(list) => Ok(Rc::clone(list)),
-            other => Err(self.mistake(&format!("{} is no list", other.kind()))),
+            other => Err(self.mistake(&say!("{kind} is no list", kind = other.kind()))),
         }
     }
 
@@ -532,7 +544,7 @@ impl<'t> Run<'t> {
             _ => None,
         };
         let found = index.and_then(|n| items.get(usize::try_from(n).ok()?));
-        found.cloned().ok_or_else(|| self.mistake("the list has no such item"))
+        found.cloned().ok_or_else(|| self.mistake(&say!("the list has no such item")))
     }
 
     fn field(&self, owner: &Value<'t>, name: &'t str) -> Result<Value<'t>, Error> {
@@ -551,7 +563,8 @@ impl<'t> Run<'t> {
             },
             _ => None,
         };
-        found.ok_or_else(|| self.mistake(&format!("{} has no `{name}`", owner.kind())))
+        found
+            .ok_or_else(|| self.mistake(&say!("{kind} has no `{name}`", kind = owner.kind(), name)))
     }
 
     fn called(

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::parser::{Class, Function};
 use crate::graph::ValueId;
+use crate::sentence::Sentence;
 
 /// A value, as cheap to copy as Python's.
 #[derive(Clone, Debug)]
@@ -53,19 +54,19 @@ pub(super) struct Arguments<'t> {
 
 impl Value<'_> {
     /// What it is, for messages.
-    pub(super) const fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> Sentence {
         match self {
-            Self::None => "None",
-            Self::Flag(_) => "a flag",
-            Self::Int(_) => "a whole number",
-            Self::Float(_) => "a number",
-            Self::Text(..) => "a text",
-            Self::Tensor(_) => "a tensor",
-            Self::List(_) => "a list",
-            Self::Record(_) => "settings",
-            Self::Module(_) => "a module",
-            Self::Class(_) => "a class",
-            Self::Function(_) | Self::Method(..) | Self::BuiltIn(_) => "a function",
+            Self::None => say!("None"),
+            Self::Flag(_) => say!("a flag"),
+            Self::Int(_) => say!("a whole number"),
+            Self::Float(_) => say!("a number"),
+            Self::Text(..) => say!("a text"),
+            Self::Tensor(_) => say!("a tensor"),
+            Self::List(_) => say!("a list"),
+            Self::Record(_) => say!("settings"),
+            Self::Module(_) => say!("a module"),
+            Self::Class(_) => say!("a class"),
+            Self::Function(_) | Self::Method(..) | Self::BuiltIn(_) => say!("a function"),
         }
     }
 

@@ -35,10 +35,12 @@ pub(super) fn multihead(row: &mut Row<'_, '_>, it: &Printed, dropout: f64) -> Do
     let width = row.x.width().unwrap_or(1).max(1);
     let head =
         [64, 32, 80, 96, 16, 8].into_iter().find(|&n| width.is_multiple_of(n)).unwrap_or(width);
-    let message = format!(
-        "a print does not state how many heads `{}` (line {}) has, nor `batch_first` and `need_weights`; \
+    let message = say!(
+        "a print does not state how many heads `{class}` (line {line}) has, nor `batch_first` and `need_weights`; \
          heads of {head}, True and False are assumed",
-        it.class, it.place.line
+        class = it.class,
+        line = it.place.line,
+        head
     );
     row.note(Severity::Info, "assumed-heads", message);
     let bias = out.argument("bias", None) != Some(&Value::Flag(false));
@@ -100,9 +102,11 @@ pub(super) fn attention(
         [usual, 64, 80, 96, 32, 128, 16, 8].into_iter().find(divides).unwrap_or(queries)
     });
     if norm.is_none() {
-        let message = format!(
-            "a print does not state how many heads `{}` (line {}) has; heads of {head} are assumed",
-            own.class, own.place.line
+        let message = say!(
+            "a print does not state how many heads `{class}` (line {line}) has; heads of {head} are assumed",
+            class = own.class,
+            line = own.place.line,
+            head
         );
         row.note(Severity::Info, "assumed-heads", message);
     }

@@ -38,33 +38,43 @@ struct Attention {
 impl Attention {
     fn of(l: &mut Lowering<'_>, a: &Args<'_>, x: &Tensor) -> Result<Self, Error> {
         let [length, width] = sequence(l, a, x)?;
-        let width = l.need(Some(width), "the width of what comes in")?;
+        let width = l.need(Some(width), &say!("the width of what comes in"))?;
         let heads = a.number("num_heads").unwrap_or(1);
         let kv_heads = a.number("kv_heads").unwrap_or(heads);
         let head_dim = match a.number("head_dim") {
             Some(head_dim) => head_dim,
             None if width.is_multiple_of(heads) => width.div_euclid(heads.max(1)),
-            None => return Err(l.fault(format!("{heads} heads do not divide a width of {width}"))),
+            None => {
+                return Err(l.fault(say!(
+                    "{heads} heads do not divide a width of {width}",
+                    heads,
+                    width
+                )));
+            }
         };
         if !heads.is_multiple_of(kv_heads) {
-            let message =
-                format!("{kv_heads} heads of keys do not divide {heads} heads of queries");
+            let message = say!(
+                "{kv_heads} heads of keys do not divide {heads} heads of queries",
+                kv_heads,
+                heads
+            );
             return Err(l.fault(message));
         }
         let eager = a.word("implementation").as_deref() == Some("eager");
         if eager && kv_heads != heads {
-            let message = "`implementation: eager` has as many heads of keys as of queries";
+            let message = say!("`implementation: eager` has as many heads of keys as of queries");
             return Err(l.fault(message));
         }
         let rotary = a.flag("rotary");
         if rotary && !head_dim.is_multiple_of(2) {
-            return Err(
-                l.fault(format!("rotary positions need an even `head_dim`, not {head_dim}"))
-            );
+            return Err(l.fault(say!(
+                "rotary positions need an even `head_dim`, not {head_dim}",
+                head_dim
+            )));
         }
         let all = heads.checked_mul(head_dim).filter(|&all| all <= 1 << 31);
         if all.is_none() {
-            return Err(l.fault(format!("{heads} heads of {head_dim} are too wide")));
+            return Err(l.fault(say!("{heads} heads of {head_dim} are too wide", heads, head_dim)));
         }
         let qk_norm = match a.word("qk_norm").as_deref() {
             Some("layernorm") => Some("LayerNormalization"),
@@ -236,7 +246,7 @@ impl Attention {
 
     /// Cosines and sines, which all attentions of a model share.
     fn rotary_tables(&self, l: &mut Lowering<'_>) -> Result<[ValueId; 2], Error> {
-        let length = l.need(Some(self.length), "the length of the sequence")?;
+        let length = l.need(Some(self.length), &say!("the length of the sequence"))?;
         let module = format!("rotary_{}_{length}", self.head_dim);
         let name = |leaf: &str| format!("{module}.{leaf}");
         if let (Some(&cos), Some(&sin)) = (l.state.get(&name("cos")), l.state.get(&name("sin"))) {
@@ -286,7 +296,7 @@ impl Attention {
         let scale = l.builder.float(0.125);
         let mut scores = l.made("Mul", &[scores.id, scale], None, shape.clone());
         if self.causal {
-            let length = l.need(Some(self.length), "the length of the sequence")?;
+            let length = l.need(Some(self.length), &say!("the length of the sequence"))?;
             let mask = l.buffer("mask", &[length, length])?;
             scores = l.made("Add", &[scores.id, mask], None, shape.clone());
         }
@@ -337,7 +347,7 @@ struct Perceptron {
 
 impl Perceptron {
     fn of(l: &mut Lowering<'_>, a: &Args<'_>, x: &Tensor, gated: bool) -> Result<Self, Error> {
-        let width = l.need(x.width(), "the width of what comes in")?;
+        let width = l.need(x.width(), &say!("the width of what comes in"))?;
         let usual = if gated { "silu" } else { "gelu" };
         Ok(Self {
             width,

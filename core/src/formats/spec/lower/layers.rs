@@ -47,15 +47,16 @@ pub(in super::super) fn linear(
         None => full(l, x, out, a.flag("bias")),
         Some(name) => {
             let Some(weight) = l.weight_of(&name) else {
-                return Err(l.fault(format!(
-                    "`tie: {name}` names no earlier layer with a weight; give the embedding that `name`"
-                )));
+                return Err(l.fault(say!("`tie: {name}` names no earlier layer with a weight; give the embedding that `name`", name)));
             };
-            let width = l.need(x.width(), "the number of features that come in")?;
+            let width = l.need(x.width(), &say!("the number of features that come in"))?;
             if l.dims_of(weight) != [out, width] {
-                return Err(l.fault(format!(
-                    "the weight of `{name}` is {:?}, and [{out}, {width}] is needed here",
-                    l.dims_of(weight)
+                return Err(l.fault(say!(
+                    "the weight of `{name}` is {weight}, and [{out}, {width}] is needed here",
+                    name,
+                    weight = format!("{:?}", l.dims_of(weight)),
+                    out,
+                    width
                 )));
             }
             let bias = if a.flag("bias") { Some(l.parameter("bias", &[out])?) } else { None };
@@ -71,7 +72,7 @@ pub(super) fn full(
     out: u64,
     bias: bool,
 ) -> Result<Tensor, Error> {
-    let width = l.need(x.width(), "the number of features that come in")?;
+    let width = l.need(x.width(), &say!("the number of features that come in"))?;
     let weight = l.parameter("weight", &[out, width])?;
     let bias = if bias { Some(l.parameter("bias", &[out])?) } else { None };
     Ok(product(l, x, weight, bias, out))
@@ -96,14 +97,14 @@ fn product(
 fn channels(l: &mut Lowering<'_>, a: &Args<'_>, x: &Tensor, spatial: usize) -> Result<u64, Error> {
     if x.shape.len() != spatial.saturating_add(2) {
         let wanted = ["[N, C]", "[N, C, L]", "[N, C, H, W]", "[N, C, D, H, W]"];
-        return Err(l.fault(format!(
-            "`{}` reads {}, and what comes in is {}",
-            a.kind(),
-            wanted.get(spatial).unwrap_or(&"[N, C, …]"),
-            x.shown()
+        return Err(l.fault(say!(
+            "`{kind}` reads {spatial}, and what comes in is {shown}",
+            kind = a.kind(),
+            spatial = wanted.get(spatial).unwrap_or(&"[N, C, …]"),
+            shown = x.shown()
         )));
     }
-    l.need(x.shape.get(1).copied(), "the number of channels that come in")
+    l.need(x.shape.get(1).copied(), &say!("the number of channels that come in"))
 }
 
 fn first(x: &Tensor) -> Size {
@@ -137,7 +138,8 @@ pub(in super::super) fn layer_scale(
     x: &Tensor,
 ) -> Result<Tensor, Error> {
     let axis = l.axis(x, a.index("dim"))?;
-    let channels = l.need(x.shape.get(axis).copied(), "the number of channels that come in")?;
+    let channels =
+        l.need(x.shape.get(axis).copied(), &say!("the number of channels that come in"))?;
     let behind = x.shape.len().saturating_sub(axis).saturating_sub(1);
     let dims: Vec<u64> = [channels].into_iter().chain(std::iter::repeat_n(1, behind)).collect();
     let weight = l.parameter("weight", &dims)?;
@@ -217,10 +219,10 @@ pub(super) fn drop_sample(l: &mut Lowering<'_>, x: Tensor, p: f64) -> Tensor {
 pub(super) fn sequence(l: &Lowering<'_>, a: &Args<'_>, x: &Tensor) -> Result<[Size; 2], Error> {
     match x.shape.as_slice() {
         &[_, length, width] => Ok([length, width]),
-        _ => Err(l.fault(format!(
-            "`{}` reads a sequence [N, L, C], and what comes in is {}",
-            a.kind(),
-            x.shown()
+        _ => Err(l.fault(say!(
+            "`{kind}` reads a sequence [N, L, C], and what comes in is {shown}",
+            kind = a.kind(),
+            shown = x.shown()
         ))),
     }
 }

@@ -14,7 +14,7 @@ pub(in super::super::super) fn type_embedding(
     x: &Tensor,
 ) -> Result<Tensor, Error> {
     let [length, width] = sequence(l, a, x)?;
-    let width = l.need(Some(width), "the width of what comes in")?;
+    let width = l.need(Some(width), &say!("the width of what comes in"))?;
     let types = a.number("types").unwrap_or(1);
     let indices = positions(l, x, length);
     let batch = extent(l, x, 0);
@@ -50,13 +50,17 @@ pub(in super::super::super) fn positional_embedding(
     x: &Tensor,
 ) -> Result<Tensor, Error> {
     let [length, width] = sequence(l, a, x)?;
-    let width = l.need(Some(width), "the width of what comes in")?;
+    let width = l.need(Some(width), &say!("the width of what comes in"))?;
     let rows = match a.number("length") {
         Some(rows) => rows,
-        None => l.need(Some(length), "the length of what comes in")?,
+        None => l.need(Some(length), &say!("the length of what comes in"))?,
     };
     if length.number.is_some_and(|n| n > rows) {
-        return Err(l.fault(format!("{rows} positions are too few for {}", x.shown())));
+        return Err(l.fault(say!(
+            "{rows} positions are too few for {shown}",
+            rows,
+            shown = x.shown()
+        )));
     }
     let shape = vec![length, Size::known(width)];
     let is_whole = !length.open && length.number == Some(rows);
@@ -104,7 +108,7 @@ pub(in super::super::super) fn class_token(
     x: &Tensor,
 ) -> Result<Tensor, Error> {
     let [_, width] = sequence(l, a, x)?;
-    let width = l.need(Some(width), "the width of what comes in")?;
+    let width = l.need(Some(width), &say!("the width of what comes in"))?;
     let token = l.parameter("weight", &[1, 1, width])?;
     let (batch, rest) = (extent(l, x, 0), l.builder.ints(&[1, signed(width)]));
     let axis = Some(("axis", Attribute::Int(0)));
@@ -122,13 +126,17 @@ pub(in super::super::super) fn patch_embed(
     let channels = channels(l, a, x, 2)?;
     let (out, patch) = (a.number("embed_dim").unwrap_or(1), window(l, a, "patch_size", 2)?);
     if patch.contains(&0) {
-        return Err(l.fault("`patch_size` is a number from 1"));
+        return Err(l.fault(say!("`patch_size` is a number from 1")));
     }
     let sides = x.shape.iter().skip(2).zip(&patch);
     let sides: Vec<Size> =
         sides.map(|(size, &side)| size.map(|n| n.checked_div_euclid(side))).collect();
     if sides.iter().any(|size| size.number == Some(0)) {
-        return Err(l.fault(format!("a patch of {patch:?} does not fit into {}", x.shown())));
+        return Err(l.fault(say!(
+            "a patch of {patch} does not fit into {shown}",
+            patch = format!("{patch:?}"),
+            shown = x.shown()
+        )));
     }
     let picture = l.within("proj", |l| {
         let dims: Vec<u64> = [out, channels].into_iter().chain(patch.iter().copied()).collect();

@@ -54,7 +54,7 @@ pub(in super::super) fn composite_rms_norm(
     x: &Tensor,
 ) -> Result<Tensor, Error> {
     // `weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))`.
-    let width = l.need(x.width(), "the width of what comes in")?;
+    let width = l.need(x.width(), &say!("the width of what comes in"))?;
     let weight = l.parameter("weight", &[width])?;
     let (two, eps, axes) = (l.builder.float(2.0), l.builder.float(1e-6), l.builder.ints(&[-1]));
     let squares = l.made("Pow", &[x.id, two], None, x.shape.clone());
@@ -81,7 +81,7 @@ pub(in super::super) fn norm_of_rows(
     op: &str,
     bias: bool,
 ) -> Result<Tensor, Error> {
-    let width = l.need(x.width(), "the width of what comes in")?;
+    let width = l.need(x.width(), &say!("the width of what comes in"))?;
     let mut inputs = vec![x.id, l.parameter("weight", &[width])?];
     if bias {
         inputs.push(l.parameter("bias", &[width])?);
@@ -94,7 +94,7 @@ pub(in super::super::super) fn group_norm(
     a: &Args<'_>,
     x: &Tensor,
 ) -> Result<Tensor, Error> {
-    let channels = l.need(x.shape.get(1).copied(), "the number of channels that come in")?;
+    let channels = l.need(x.shape.get(1).copied(), &say!("the number of channels that come in"))?;
     let groups = a.number("num_groups").unwrap_or(1);
     grouped(l, channels, groups, groups)?;
     let inputs = [x.id, l.parameter("weight", &[channels])?, l.parameter("bias", &[channels])?];

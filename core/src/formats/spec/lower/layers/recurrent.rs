@@ -13,7 +13,7 @@ pub(in super::super::super) fn recurrent(
     gates: u64,
 ) -> Result<Tensor, Error> {
     let [_, width] = sequence(l, a, x)?;
-    let width = l.need(Some(width), "the width of what comes in")?;
+    let width = l.need(Some(width), &say!("the width of what comes in"))?;
     let (hidden, layers) =
         (a.number("hidden_size").unwrap_or(1), a.number("num_layers").unwrap_or(1));
     let ways: &[&str] = if a.flag("bidirectional") { &["", "_reverse"] } else { &[""] };
@@ -38,7 +38,7 @@ pub(in super::super::super) fn recurrent(
         }
     }
     if layers > LAYERS_MAX {
-        return Err(l.fault(format!("`num_layers` is {LAYERS_MAX} at most")));
+        return Err(l.fault(say!("`num_layers` is {layers_max} at most", layers_max = LAYERS_MAX)));
     }
     let attributes = [
         ("cell", Attribute::String(a.kind().to_owned())),

@@ -40,7 +40,11 @@ pub(in super::super::super) fn flatten(
 ) -> Result<Tensor, Error> {
     let (start, end) = (l.axis(x, a.index("start_dim"))?, l.axis(x, a.index("end_dim"))?);
     if start > end {
-        return Err(l.fault(format!("`flatten` from dimension {start} to {end} is backwards")));
+        return Err(l.fault(say!(
+            "`flatten` from dimension {start} to {end} is backwards",
+            start,
+            end
+        )));
     }
     flat(l, x, start, end)
 }
@@ -65,7 +69,7 @@ pub(super) fn flat(
             target.push(0);
         } else if axis > end {
             shape.push(size);
-            target.push(signed(l.need(Some(size), "the size of a dimension behind")?));
+            target.push(signed(l.need(Some(size), &say!("the size of a dimension behind"))?));
         }
     }
     let target = l.builder.ints(&target);
@@ -80,7 +84,7 @@ pub(in super::super::super) fn reshape(
     let target = a.ints("shape");
     let open = target.iter().filter(|&&n| n == -1).count();
     if open > 1 || target.iter().any(|&n| n < -1) {
-        return Err(l.fault("`reshape` may leave one size to find, as -1; 0 keeps a size"));
+        return Err(l.fault(say!("`reshape` may leave one size to find, as -1; 0 keeps a size")));
     }
     let mut shape = Vec::new();
     for (axis, &n) in target.iter().enumerate() {
@@ -88,7 +92,11 @@ pub(in super::super::super) fn reshape(
             0 => match x.shape.get(axis) {
                 Some(size) => *size,
                 None => {
-                    return Err(l.fault(format!("{} has no dimension {axis} to keep", x.shown())));
+                    return Err(l.fault(say!(
+                        "{shown} has no dimension {axis} to keep",
+                        shown = x.shown(),
+                        axis
+                    )));
                 }
             },
             -1 => Size::known(1),
@@ -114,7 +122,11 @@ pub(in super::super::super) fn reshape(
         _ => true,
     };
     if !fits {
-        return Err(l.fault(format!("{} does not fill {target:?}", x.shown())));
+        return Err(l.fault(say!(
+            "{shown} does not fill {target}",
+            shown = x.shown(),
+            target = format!("{target:?}")
+        )));
     }
     if let Some(axis) = target.iter().position(|&n| n == -1)
         && let Some(size) = shape.get_mut(axis)
@@ -134,15 +146,15 @@ pub(in super::super::super) fn permute(
     for dim in a.ints("dims") {
         let axis = l.axis(x, dim)?;
         if order.contains(&axis) {
-            return Err(l.fault(format!("`permute` names dimension {axis} twice")));
+            return Err(l.fault(say!("`permute` names dimension {axis} twice", axis)));
         }
         order.push(axis);
     }
     if order.len() != x.shape.len() {
-        return Err(l.fault(format!(
-            "`permute` names {} dimensions of {}",
-            order.len(),
-            x.shown()
+        return Err(l.fault(say!(
+            "`permute` names {n} dimensions of {shown}",
+            n = order.len(),
+            shown = x.shown()
         )));
     }
     Ok(permuted(l, x, &order))

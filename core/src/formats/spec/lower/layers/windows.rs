@@ -12,8 +12,9 @@ pub(super) fn window(
     name: &str,
     n: usize,
 ) -> Result<Vec<u64>, Error> {
-    a.numbers(name, n)
-        .ok_or_else(|| l.fault(format!("`{name}` of `{}` is one number or {n}", a.kind())))
+    a.numbers(name, n).ok_or_else(|| {
+        l.fault(say!("`{name}` of `{kind}` is one number or {n}", name, kind = a.kind(), n))
+    })
 }
 
 /// Kernel, strides, padding and dilations of a window.
@@ -34,14 +35,14 @@ impl Window {
             None => kernel.clone(),
         };
         if kernel.iter().chain(&stride).chain(&dilation).any(|&size| size == 0) {
-            return Err(l.fault("kernel, stride and dilation are numbers from 1"));
+            return Err(l.fault(say!("kernel, stride and dilation are numbers from 1")));
         }
         let padding = if a.word("padding").is_some() {
             // `padding="same"`.
             let reach = |(k, d): (&u64, &u64)| k.saturating_sub(1).saturating_mul(*d);
             let reach: Vec<u64> = kernel.iter().zip(&dilation).map(reach).collect();
             if reach.iter().any(|n| !n.is_multiple_of(2)) || stride.iter().any(|&s| s != 1) {
-                return Err(l.fault("`padding: same` is for odd windows and steps of 1"));
+                return Err(l.fault(say!("`padding: same` is for odd windows and steps of 1")));
             }
             reach.iter().map(|n| n.div_euclid(2)).collect()
         } else {
@@ -71,7 +72,11 @@ impl Window {
             let reach = kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
             let padded = size.map(|n| n.checked_add(padding.saturating_mul(2)));
             if padded.number.is_some_and(|n| n < reach) {
-                return Err(l.fault(format!("a window of {reach} does not fit into {}", x.shown())));
+                return Err(l.fault(say!(
+                    "a window of {reach} does not fit into {shown}",
+                    reach,
+                    shown = x.shown()
+                )));
             }
             shape.push(padded.map(|n| {
                 let room = n.checked_sub(reach)?;
@@ -124,7 +129,7 @@ pub(in super::super::super) fn conv_transpose(
             full.checked_sub(at(&w.padding).saturating_mul(2)).filter(|&n| n > 0)
         });
         if size.number.is_some() && grown.number.is_none() {
-            return Err(l.fault(format!("the padding leaves nothing of {}", x.shown())));
+            return Err(l.fault(say!("the padding leaves nothing of {shown}", shown = x.shown())));
         }
         shape.push(grown);
     }
@@ -166,7 +171,12 @@ pub(super) fn grouped(
     if divides(channels) && divides(out) {
         return Ok(channels.div_euclid(groups));
     }
-    Err(l.fault(format!("{groups} groups do not divide {channels} channels into {out}")))
+    Err(l.fault(say!(
+        "{groups} groups do not divide {channels} channels into {out}",
+        groups,
+        channels,
+        out
+    )))
 }
 
 pub(in super::super::super) fn pool(
@@ -181,7 +191,7 @@ pub(in super::super::super) fn pool(
     let window = Window::of(l, a, n)?;
     let too_wide = |(k, p): (&u64, &u64)| p.saturating_mul(2) > *k;
     if window.kernel.iter().zip(&window.padding).any(too_wide) {
-        return Err(l.fault("the padding of a pool is at most half of its window"));
+        return Err(l.fault(say!("the padding of a pool is at most half of its window")));
     }
     let mut shape: Vec<Size> = x.shape.iter().take(2).copied().collect();
     shape.extend(window.slide(l, x)?);
@@ -196,7 +206,7 @@ pub(in super::super::super) fn zero_pad(
 ) -> Result<Tensor, Error> {
     let spatial = x.shape.len().saturating_sub(2);
     if spatial == 0 {
-        return Err(l.fault(format!("{} has no sides to put zeros at", x.shown())));
+        return Err(l.fault(say!("{shown} has no sides to put zeros at", shown = x.shown())));
     }
     let both = spatial.saturating_mul(2);
     let pads = match a.numbers("padding", spatial) {
@@ -232,9 +242,9 @@ pub(in super::super::super) fn adaptive_average_pool(
     let mut kernel = Vec::new();
     for (axis, &n) in wanted.iter().enumerate() {
         let size = x.shape.get(axis.saturating_add(2)).copied();
-        let size = l.need(size, "the size of the picture")?;
+        let size = l.need(size, &say!("the size of the picture"))?;
         if n == 0 || !size.is_multiple_of(n) {
-            let message = format!("{size} positions do not divide into {n} equal windows");
+            let message = say!("{size} positions do not divide into {n} equal windows", size, n);
             return Err(l.fault(message));
         }
         kernel.push(size.div_euclid(n));
@@ -251,7 +261,7 @@ pub(in super::super::super) fn global_pool(
     op: &str,
 ) -> Result<Tensor, Error> {
     if x.shape.len() < 3 {
-        return Err(l.fault(format!("{} has no positions to pool over", x.shown())));
+        return Err(l.fault(say!("{shown} has no positions to pool over", shown = x.shown())));
     }
     let shape = x.shape.iter().enumerate();
     let shape = shape.map(|(axis, size)| if axis < 2 { *size } else { Size::known(1) }).collect();
@@ -266,7 +276,7 @@ pub(in super::super::super) fn upsample(
     channels(l, a, x, 2)?;
     let factor = a.number("scale_factor").unwrap_or(1);
     let Ok(scale) = u32::try_from(factor).map(f64::from) else {
-        return Err(l.fault("the picture would be too large"));
+        return Err(l.fault(say!("the picture would be too large")));
     };
     let shape: Vec<Size> = x
         .shape
@@ -290,7 +300,11 @@ pub(in super::super::super) fn pixel_shuffle(
     let factor = a.number("upscale_factor").unwrap_or(1);
     let square = factor.saturating_mul(factor);
     if !channels.is_multiple_of(square) {
-        return Err(l.fault(format!("{square} does not divide {channels} channels")));
+        return Err(l.fault(say!(
+            "{square} does not divide {channels} channels",
+            square,
+            channels
+        )));
     }
     let shape = x.shape.iter().enumerate().map(|(axis, size)| match axis {
         0 => *size,
