@@ -104,10 +104,18 @@ pub(crate) fn around_the_picture(
     }
 }
 
-/// What a device leaves to the allocator.
+/// What a device leaves to PyTorch's allocator.
 pub(crate) fn usable(limit: &Limit) -> String {
     let size = limit.bytes.short();
-    fill("{gpu}: {size} usable", &[("gpu", &limit.name), ("size", &size)])
+    fill("{gpu}: {size} for PyTorch", &[("gpu", &limit.name), ("size", &size)])
+}
+
+/// The markup that shows what a link opens inside another page.
+pub(crate) fn embedding(link: &str) -> String {
+    let (page, state) = link.split_once('#').unwrap_or((link, ""));
+    let more = if page.contains('?') { "&" } else { "?" };
+    let source = [page, more, "embed=1#", state].concat();
+    format!("<iframe src=\"{source}\" width=\"960\" height=\"640\" title=\"Highwater\"></iframe>")
 }
 
 /// How the run ends on a GPU.
@@ -122,7 +130,7 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
         need,
         usable,
         verdict: verdict.verdict,
-        word: [sign, " ", &format::verdict(verdict.verdict)].concat(),
+        word: [sign, " ", &format::verdict_short(verdict.verdict)].concat(),
         amounts: format::of(need, usable),
         batch: largest.map(batch).unwrap_or_default(),
         is_chosen: verdict.id == answer.report.verdict.id,
