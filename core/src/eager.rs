@@ -199,6 +199,14 @@ impl Runtime {
         self.recorder.borrow_mut().label(text)
     }
 
+    /// Notes that nothing but an assumed variable of Python holds a tensor from here on.
+    pub fn note_held(&self, tensor: &Tensor) {
+        if tensor.owns_storage_alone() {
+            let trace = &mut self.recorder.borrow_mut().trace;
+            trace.held.push((tensor.storage_id(), trace.events.len()));
+        }
+    }
+
     /// A name for [`Runtime::enter_module`] that no other has, whatever its text.
     pub fn label_apart(&self, text: &str) -> LabelId {
         self.recorder.borrow_mut().label_apart(text)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::adapt;
 use crate::allocator::{self, Conf};
-use crate::config::{Attention, Config, Precision, PyTorch, Quantize, Stage};
+use crate::config::{Attention, Checkpoint, Config, Precision, PyTorch, Quantize, Stage};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Asked, Hardware, Launches, Runtime};
@@ -127,6 +127,9 @@ impl Recovered {
         })
     }
 }
+
+/// Families whose classes in transformers 5.23 have `supports_gradient_checkpointing = False`.
+const UNCHECKPOINTED: [&str; 3] = ["albert", "convnext", "resnet"];
 
 impl Run {
     /// Whether parts of the model could not be estimated, or rest on an assumption that decides.
@@ -297,6 +300,8 @@ impl Model {
         let conf = Conf::read(&config.alloc_conf)?;
         let settings =
             self.attention_setting(config).into_iter().chain(self.other_settings(config));
+        let settings =
+            settings.chain(self.checkpoint_setting(config)).chain(self.unread_parameters());
         let allocator = conf.not_modelled.iter().map(|setting| not_modelled(setting));
         Ok(settings.chain(allocator).chain(without_effect(config)).collect())
     }
@@ -348,6 +353,26 @@ impl Model {
             _ => return None,
         };
         Some(Diagnostic::new(Severity::Warning, "attention-setting", message))
+    }
+
+    /// That the library's class refuses to checkpoint its blocks (`supports_gradient_checkpointing = False`).
+    fn checkpoint_setting(&self, config: &Config) -> Option<Diagnostic> {
+        let text = self.configuration.as_deref().filter(|_| config.checkpoint != Checkpoint::None);
+        let settings: serde_json::Value = serde_json::from_str(text?).ok()?;
+        let family = settings.get("model_type")?.as_str()?;
+        UNCHECKPOINTED.contains(&family).then(|| {
+            let message = "transformers refuses `gradient_checkpointing_enable()` for this family: this answer is for code                            that calls `torch.utils.checkpoint` on each block itself. Otherwise the truth is that without                            checkpointing";
+            Diagnostic::new(Severity::Warning, "checkpoint-setting", message)
+        })
+    }
+
+    /// That an ONNX file lacks what its forward does not read.
+    fn unread_parameters(&self) -> Option<Diagnostic> {
+        let is_file = self.recognised.format.starts_with("ONNX")
+            && self.graph.producer.starts_with("pytorch")
+            && self.graph.members.is_empty();
+        let message = "an ONNX file has only the parameters and buffers that its forward reads: a module that is never                        called takes memory in training, and is not part of this answer";
+        is_file.then(|| Diagnostic::new(Severity::Info, "unread-parameters", message))
     }
 
     /// That the input suggests other settings than those that were asked for.

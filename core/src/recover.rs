@@ -9,6 +9,7 @@
 mod assignments;
 mod attention;
 mod batch_norm;
+mod buffers;
 mod calls;
 mod cells;
 mod chunks;
@@ -71,6 +72,8 @@ pub struct Program {
     pub unread_buffers: BTreeMap<ValueId, Vec<(String, TensorType)>>,
     /// Values that a Python name holds until another value has been made.
     pub names: Vec<(ValueId, ValueId)>,
+    /// State that is assumed not to be trained, where the file does not tell.
+    pub buffers: BTreeSet<ValueId>,
     /// What does not stand in the file as it runs: state, and what nodes make.
     pub reasons: BTreeMap<ValueId, Reason>,
 }
@@ -185,7 +188,8 @@ pub fn recover(
     if !graph.level.is_trace() {
         removed::report(&view, config);
     }
-    view.into_program()
+    let buffers = buffers::find(&view, config);
+    Program { buffers, ..view.into_program() }
 }
 
 /// Puts a value behind those of a graph, and its type behind theirs.
@@ -597,6 +601,7 @@ impl<'a> View<'a> {
             to_device,
             unread_buffers,
             names,
+            buffers: BTreeSet::new(),
             reasons: self.reasons,
         }
     }

@@ -78,7 +78,7 @@ fn initializer_role(
     if uses.is_number(id) {
         return Role::Host;
     }
-    if uses.is_statistic(id) {
+    if uses.is_statistic(id) || uses.is_buffer(id) {
         return Role::Buffer;
     }
     if !uses.read(id) && graph.idle.binary_search(&id).is_err() {
@@ -129,6 +129,8 @@ struct Uses {
     frozen_norms: BTreeSet<String>,
     /// Scales, sizes and the like: no tensors, though some files keep them among the weights.
     number: Vec<bool>,
+    /// Assumed not to be trained, by [`Program::buffers`].
+    buffers: BTreeSet<ValueId>,
 }
 
 impl Uses {
@@ -142,6 +144,7 @@ impl Uses {
             table: none,
             frozen_norms: BTreeSet::new(),
             number: ops::only_numbers(nodes, program.graph.values.len()),
+            buffers: program.buffers.clone(),
         };
         for node in &program.nodes {
             for (position, input) in node.inputs.iter().enumerate() {
@@ -196,6 +199,10 @@ impl Uses {
         LEAVES.iter().any(|leaf| {
             name.strip_suffix(leaf).is_some_and(|path| self.frozen_norms.contains(path))
         })
+    }
+
+    fn is_buffer(&self, id: ValueId) -> bool {
+        self.buffers.contains(&id)
     }
 
     fn is_statistic(&self, id: ValueId) -> bool {

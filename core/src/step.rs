@@ -2,7 +2,7 @@
 
 pub mod average;
 pub mod clip;
-mod flat_weights;
+pub(crate) mod flat_weights;
 pub mod forward;
 mod freeze;
 pub mod hooks;

@@ -3,6 +3,7 @@
 //! Made by `step`, replayed by `allocator`, read by `report`. Plain data.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -289,6 +290,9 @@ pub struct Trace {
     pub reasons: Vec<Reason>,
     /// Where phases begin, in order.
     pub phases: Vec<PhaseMark>,
+    /// What is alive only because a variable of Python is assumed to hold it, and from which event on.
+    #[serde(default)]
+    pub held: Vec<(StorageId, usize)>,
 }
 
 impl Trace {
@@ -305,6 +309,22 @@ impl Trace {
     /// What an event allocates or frees.
     pub fn storage(&self, event: Event) -> Option<&Storage> {
         self.storages.get(event.storage().index())
+    }
+
+    /// SIZE: what only assumed variables of Python keep alive after an event.
+    pub fn held_at(&self, event: usize) -> Bytes {
+        let before = self.held.iter().filter(|(_, from)| *from <= event);
+        let mut held: BTreeSet<StorageId> = before.map(|(id, _)| *id).collect();
+        if held.is_empty() {
+            return Bytes::ZERO;
+        }
+        for event in self.events.iter().take(event.saturating_add(1)) {
+            if let Event::Free(id) = event {
+                held.remove(id);
+            }
+        }
+        let sizes = held.iter().filter_map(|id| self.storages.get(id.index()));
+        sizes.map(|storage| storage.requested).sum()
     }
 
     /// The same run without some of its allocations.

@@ -2,11 +2,13 @@
 //!
 //! Tensors that operators of a region save are not kept. The first of the region's nodes that needs its saved
 //! tensors runs the region's forward once more. The second run gives its saved tensors to the nodes of the first
-//! run, and each node releases its own after it has run. The region holds its arguments until its last node has
-//! run. The second run stops at the last saved tensor: before the operator, if that tensor is one of its inputs.
+//! run, and each node releases its own after it has run. A node of the first run that is gone by then (the graph of a
+//! result that was detached) gets nothing: the second run frees its tensors as the first did. The region holds its
+//! arguments until its last node has run. The second run stops at the last saved tensor: before the operator, if that
+//! tensor is one of its inputs.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use super::autograd::Observer;
 use super::{Mode, Runtime, Tensor};
@@ -18,8 +20,8 @@ pub struct Region {
     pub id: usize,
     /// What it was given from outside, with the caller's numbers.
     pub arguments: Vec<(usize, Tensor)>,
-    /// COUNT: nodes that saved something.
-    nodes: Cell<usize>,
+    /// Nodes that saved something, while they are there (PyTorch's `weak_holders`).
+    nodes: RefCell<Vec<Weak<Place>>>,
     step: Cell<Step>,
     last: Cell<Step>,
     /// What the second run saved, by node.
@@ -44,12 +46,20 @@ impl Region {
         (last.number, last.saves_own)
     }
 
-    fn note(&self, saved: &[Tensor]) -> usize {
+    fn note(&self, saved: &[Tensor]) -> Rc<Place> {
         let mut step = self.step.get();
         step.saves_own |= saved.iter().any(|tensor| tensor.storage_id().index() >= step.storages);
         self.step.set(step);
         self.last.set(step);
-        self.nodes.replace(self.nodes.get() + 1)
+        let mut nodes = self.nodes.borrow_mut();
+        let place = Rc::new(Place(nodes.len()));
+        nodes.push(Rc::downgrade(&place));
+        place
+    }
+
+    /// Whether the node of the first run that has this number is still there.
+    fn has_node(&self, node: usize) -> bool {
+        self.nodes.borrow().get(node).is_some_and(|place| place.strong_count() > 0)
     }
 
     /// What the second run saved for a node; `None` before it.
@@ -64,20 +74,31 @@ impl Region {
     }
 }
 
+/// The number of a node in its region.
+#[derive(Debug)]
+pub(super) struct Place(usize);
+
+/// A run of a region in backward, and what it has saved so far, by node.
+#[derive(Debug)]
+struct SecondRun {
+    region: Rc<Region>,
+    saved: Vec<Vec<Tensor>>,
+}
+
 /// What a node holds of what it saved.
 #[derive(Debug)]
 pub(super) enum Saved {
     /// The tensors.
     Held(Vec<Tensor>),
     /// A place in a region that will run again.
-    Packed(Rc<Region>, usize),
+    Packed(Rc<Region>, Rc<Place>),
 }
 
-/// The region that runs, and what a second run has saved so far.
+/// The region that runs, and the second run of one.
 #[derive(Debug, Default)]
 pub(super) struct State {
     region: RefCell<Option<Rc<Region>>>,
-    second_run: RefCell<Option<Vec<Vec<Tensor>>>>,
+    second_run: RefCell<Option<SecondRun>>,
 }
 
 impl Runtime {
@@ -86,7 +107,7 @@ impl Runtime {
         let region = Region {
             id,
             arguments,
-            nodes: Cell::default(),
+            nodes: RefCell::default(),
             step: Cell::default(),
             last: Cell::default(),
             restored: RefCell::default(),
@@ -114,8 +135,10 @@ impl Runtime {
             return Saved::Held(saved);
         }
         if let Some(second_run) = &mut *self.checkpoint.second_run.borrow_mut() {
-            second_run.push(saved);
-            return Saved::Held(Vec::new());
+            let is_read = second_run.region.has_node(second_run.saved.len());
+            let (kept, own) = if is_read { (saved, Vec::new()) } else { (Vec::new(), saved) };
+            second_run.saved.push(kept);
+            return Saved::Held(own);
         }
         match &*self.checkpoint.region.borrow() {
             Some(region) => Saved::Packed(Rc::clone(region), region.note(&saved)),
@@ -131,14 +154,17 @@ impl Runtime {
         saved: Saved,
         observer: &dyn Observer,
     ) -> (Vec<Tensor>, Option<Rc<Region>>) {
-        let (region, node) = match saved {
+        let (region, place) = match saved {
             Saved::Held(tensors) => return (tensors, None),
-            Saved::Packed(region, node) => (region, node),
+            Saved::Packed(region, place) => (region, place),
         };
+        let node = place.0;
         let tensors = region.restored(node).unwrap_or_else(|| {
-            self.checkpoint.second_run.replace(Some(Vec::new()));
+            let run = SecondRun { region: Rc::clone(&region), saved: Vec::new() };
+            self.checkpoint.second_run.replace(Some(run));
             self.in_mode(Mode::TRAINING, || observer.recompute(&region));
-            region.restore(self.checkpoint.second_run.take().unwrap_or_default());
+            let run = self.checkpoint.second_run.take();
+            region.restore(run.map(|run| run.saved).unwrap_or_default());
             region.restored(node).unwrap_or_default()
         });
         (tensors, Some(region))

@@ -134,6 +134,7 @@ impl Asked {
             events: Vec::new(),
             operators: Vec::new(),
             modules: Vec::new(),
+            held: Vec::new(),
             ..trace.clone()
         };
         for (id, &size) in changed {
@@ -150,7 +151,11 @@ impl Asked {
         run.phases.clear();
         let mut marks = trace.phases.iter().peekable();
         let mut skipped = self.skipped.iter().peekable();
+        let mut held = trace.held.iter().peekable();
         for index in 0..=trace.events.len() {
+            while let Some((id, _)) = held.next_if(|(_, from)| *from <= index) {
+                run.held.push((*id, run.events.len()));
+            }
             while let Some((_, event)) = skipped.next_if(|(before, _)| *before <= index) {
                 if takes_bytes(&run.storages, event) {
                     let place = run.storage(*event).map(|made| (made.operator, made.module));

@@ -11,6 +11,9 @@ use crate::formats::Fidelity;
 use crate::report::{DeviceVerdict, ModelSummary, Part, Report, Snapshot};
 use crate::trace::Trace;
 
+/// COUNT: the peak over this is how much has to depend on variables to be worth a word.
+const VARIABLES_MATTER: u64 = 100;
+
 /// One configuration of one model, executed once.
 #[derive(Clone, Debug)]
 pub struct Simulation {
@@ -55,6 +58,18 @@ fn unproven(part: &Part, matters: bool) -> Option<Diagnostic> {
     })
 }
 
+/// That variables which no file contains hold a good part of the peak.
+fn variables(on: &OnDevice) -> Option<Diagnostic> {
+    let peak = &on.unlimited.allocated;
+    let held = on.trace().held_at(peak.event);
+    (held.times(VARIABLES_MATTER) >= peak.bytes).then(|| {
+        let message = format!(
+            "{held} of the peak are results that only variables of Python hold, which no file contains: where two              modules' results are added, each is assumed to have a variable of its own. If the code adds them without              (`up(x) + skip`), the truth is lower, by up to that"
+        );
+        Diagnostic::new(Severity::Warning, "assumed-variables", message)
+    })
+}
+
 impl Simulation {
     /// The whole answer.
     pub fn report(&self) -> Report {
@@ -68,6 +83,7 @@ impl Simulation {
             report.certainty.as_ref().is_some_and(|certainty| certainty.matters(part.bytes))
         };
         diagnostics.extend(parts.filter_map(|part| unproven(part, matters(part))));
+        diagnostics.extend(variables(on));
         Report {
             model: summary.clone(),
             config: config.clone(),

@@ -276,6 +276,56 @@ pub(super) fn missing_from_blocks(view: &View<'_>) -> Option<(usize, Bytes)> {
     is_silent.then(|| (kept.len(), kept.iter().copied().sum()))
 }
 
+/// What dropout elsewhere would keep until backward: in front of linear layers that read an activation, and between
+/// recurrent layers. With it, whether that is a good part of all that the model computes and has.
+pub(super) fn missing_elsewhere(view: &View<'_>) -> Option<(Bytes, bool)> {
+    // A result, and a mask of bytes.
+    let kept = |value: ValueId| view.typed.ty(value).map(|ty| ty.size() + Bytes(ty.numel()));
+    let between = |(_, node): (NodeId, &Node)| match node.op.as_str() {
+        "Linear" | "Gemm" => kept(activated(view, node.input(0)?)?),
+        // The call of a dynamo file states its dropout.
+        "Recurrent" if node.origin.is_none() && node.int("drops") != Some(1) => {
+            let gaps = u64::try_from(node.int("layers")?).ok()?.checked_sub(1)?;
+            Some(kept(node.output(0)?)?.times(gaps)).filter(|_| gaps > 0)
+        }
+        _ => None,
+    };
+    let is_trained = |(_, node): (NodeId, &Node)| node.int("training_mode") == Some(1);
+    let kept: Bytes = view.nodes().filter_map(between).sum();
+    if kept == Bytes::ZERO || view.nodes().any(is_trained) {
+        return None;
+    }
+    let sizes = |is_state: bool| {
+        let graph = view.graph();
+        let of_kind = graph.values.iter().zip(&view.typed.types);
+        let of_kind = of_kind.filter(move |(value, _)| value.initializer.is_some() == is_state);
+        let types = of_kind.filter_map(|(_, ty)| ty.as_ref().filter(|ty| ty.dtype.is_floating()));
+        types.map(crate::tensor::TensorType::size).sum::<Bytes>()
+    };
+    // Parameters have gradients, and usually two moments.
+    let all = sizes(false) + sizes(true).times(4);
+    Some((kept, kept.times(MATTERS) >= all))
+}
+
+/// COUNT: what is kept times this is at least all there is, where it deserves a warning.
+const MATTERS: u64 = 50;
+
+/// The result of an activation that a value is a view of.
+fn activated(view: &View<'_>, mut value: ValueId) -> Option<ValueId> {
+    loop {
+        let maker = view.producer(value).filter(|_| view.read_once(value))?;
+        match maker.op.as_str() {
+            "Flatten" | "Reshape" | "Squeeze" | "Transpose" => value = maker.input(0)?,
+            op if ACTIVATIONS.contains(&op)
+                || matches!(op, "Elu" | "Gelu" | "Sigmoid" | "Tanh") =>
+            {
+                return Some(value);
+            }
+            _ => return None,
+        }
+    }
+}
+
 /// What the last convolution of a residual block was given, where a normalisation and an activation made it:
 /// wide residual networks and the U-Nets of diffusion drop out there.
 fn convolved(view: &View<'_>, result: ValueId) -> Option<ValueId> {

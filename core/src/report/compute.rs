@@ -18,6 +18,7 @@ use crate::device::{Device, Doubt, Room};
 use crate::formats::Recognised;
 use crate::graph::Graph;
 use crate::infer::open_dims;
+use crate::step::flat_weights::FLAT_WEIGHTS;
 use crate::step::quantized::QUANTIZE;
 use crate::tensor::DType;
 use crate::trace::{Category, LabelId, Phase, Storage, Trace};
@@ -96,7 +97,11 @@ impl ModelSummary {
         let placed = |category| {
             trace.storages.iter().filter(move |storage| {
                 let operator = trace.label(storage.operator);
-                storage.category == category && (operator.is_empty() || operator == QUANTIZE)
+                // Recurrent weights are placed once more, as one block.
+                let is_copy = trace.label(storage.name).ends_with(FLAT_WEIGHTS);
+                storage.category == category
+                    && (operator.is_empty() || operator == QUANTIZE)
+                    && !is_copy
             })
         };
         // A byte of a parameter has two packed weights.

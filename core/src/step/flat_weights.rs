@@ -13,6 +13,9 @@ use crate::recover::Program;
 use crate::tensor::{DType, TensorType, numel};
 use crate::trace::Category;
 
+/// How the name of such a block ends.
+pub(crate) const FLAT_WEIGHTS: &str = "._flat_weights";
+
 /// By the last weight of each recurrent module that comes to the device: all of them, in this order.
 pub(super) fn modules(program: &Program) -> BTreeMap<ValueId, Vec<ValueId>> {
     let mut modules = BTreeMap::new();
@@ -59,7 +62,7 @@ pub(super) fn flatten(rt: &Runtime, module: &str, weights: Vec<&mut Tensor>) {
     }
     let elements =
         weights.iter().fold(0_u64, |sum, weight| sum.saturating_add(numel(weight.sizes())));
-    let name = format!("{module}._flat_weights");
+    let name = format!("{module}{FLAT_WEIGHTS}");
     let flat = rt.place(&TensorType::new(dtype, vec![elements]), Category::Parameter, &name);
     for weight in weights {
         *weight = flat.alias(weight.sizes(), weight.strides());

@@ -56,6 +56,8 @@ struct Step<'a> {
     reason: Option<ReasonId>,
     /// Values that nobody reads after this step.
     dies: Vec<ValueId>,
+    /// Values that nobody reads after this step and that a variable is assumed to hold.
+    overdue: Vec<ValueId>,
     in_place: bool,
     /// Whether a part that is run again in backward ends with it.
     ends_region: bool,
@@ -83,6 +85,7 @@ impl<'a> Step<'a> {
             operator,
             reason: reason.map(|reason| rt.reason(&reason)),
             dies: Vec::new(),
+            overdue: Vec::new(),
             in_place: false,
             ends_region: false,
         }
@@ -133,6 +136,7 @@ impl<'a> Forward<'a> {
         frames::hold(&mut last_holder, &on_device, &program.names);
         let regions = regions(&on_device, &graph.recomputed, checkpoint);
         let mut trips = Trips::new();
+        let on_device_again = on_device.clone();
         let steps =
             on_device.into_iter().map(|node| Step::new(rt, program, typed, node, &mut trips));
         let mut steps: Vec<Step<'a>> = steps.collect();
@@ -150,6 +154,16 @@ impl<'a> Forward<'a> {
                 && !is_output.get(value).copied().unwrap_or(false)
             {
                 step.dies.push(ValueId(value));
+            }
+        }
+        // The library's code shows some variables; habits are a guess.
+        if habits {
+            let mut unnamed =
+                frames::last_holders(&on_device_again, graph.values.len(), false, is_alias);
+            frames::hold(&mut unnamed, &on_device_again, &program.names);
+            for (value, (unnamed, last)) in unnamed.iter().zip(&last_holder).enumerate() {
+                let step = unnamed.filter(|_| unnamed < last).and_then(|at| steps.get_mut(at));
+                step.into_iter().for_each(|step| step.overdue.push(ValueId(value)));
             }
         }
         for step in &mut steps {
@@ -203,6 +217,10 @@ impl<'a> Forward<'a> {
                 rt.leave_region();
             }
             step.forget(&mut values);
+            for value in &step.overdue {
+                let tensor = values.get(value.0).and_then(Option::as_ref);
+                tensor.into_iter().for_each(|tensor| rt.note_held(tensor));
+            }
         }
         walk.end();
         rt.enter_module(LabelId::default());

@@ -340,6 +340,7 @@ impl<'t> Repeated<'t> {
             operators: Vec::new(),
             modules: Vec::new(),
             phases: Vec::new(),
+            held: Vec::new(),
             ..old.clone()
         };
         let each = |events: Range<usize>| events.len().saturating_mul(self.times);

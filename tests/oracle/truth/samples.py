@@ -123,6 +123,12 @@ def functions() -> list[Function]:
         Function('fake_quantize_per_channel_affine', torch.fake_quantize_per_channel_affine, [
             ((given(4, 3, 5), scales, zeros, 1, -128, 127), {}),
         ]),
+        Function('_weight_norm', torch._weight_norm, [
+            ((given(6, 4, 3, 3), given(6, 1, 1, 1)), {}),
+            ((given(4, 6, 3), given(1, 1, 3), 2), {}),
+            ((given(4, 6, 3, 2), given(1, 6, 1, 1), 1), {}),
+            ((given(5, 4), given(), -1), {}),
+        ]),
         Function('torchvision.roi_align', ops.roi_align, [
             ((given(2, 3, 12, 12), boxes), {'output_size': (5, 6), 'sampling_ratio': 2}),
             ((given(2, 3, 12, 12), boxes), {'output_size': 4, 'spatial_scale': 0.5, 'aligned': True}),
