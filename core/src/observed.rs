@@ -199,8 +199,10 @@ impl Observed {
         }
         if self.earlier > 0 {
             let message = match self.earlier {
-                1 => "another message comes before this one; the last is explained".to_owned(),
-                count => format!("{count} messages come before this one; the last is explained"),
+                1 => say!("another message comes before this one; the last is explained"),
+                count => {
+                    say!("{count} messages come before this one; the last is explained", count)
+                }
             };
             explanation.note("several-messages", message);
         }
@@ -243,13 +245,7 @@ impl Explanation {
             return;
         };
         if machine.gpus.len() > 1 {
-            let why = if named.is_some() { "the message names it" } else { "it has most free" };
-            let message = format!(
-                "there are {} GPUs; this is about GPU {}, because {why} (CUDA_VISIBLE_DEVICES may \
-                 number them otherwise)",
-                machine.gpus.len(),
-                gpu.index
-            );
+            let message = one_of(machine.gpus.len(), gpu, named.is_some());
             self.note("several-gpus", message);
         }
         self.known.device = gpu.device();
@@ -257,8 +253,10 @@ impl Explanation {
             let suspect = Suspect { device: Some(device), name: device.name, fit: Fit::Newest };
             self.suspects = vec![suspect];
         } else {
-            let what =
-                format!("`{}` is not a known GPU; choose a similar one as the device", gpu.name);
+            let what = say!(
+                "`{name}` is not a known GPU; choose a similar one as the device",
+                name = gpu.name
+            );
             self.warn("unknown-device", what);
         }
         // PyTorch's total is without what the driver keeps. Error correction may take a part of what
@@ -305,9 +303,10 @@ impl Explanation {
             return;
         }
         if let Some(library) = message.library {
-            let what = format!(
+            let what = say!(
                 "this is memory that ran out in {library}, and it has no figures; run nvidia-smi \
-                 while it trains, or catch PyTorch's own message"
+                 while it trains, or catch PyTorch's own message",
+                library
             );
             self.warn("no-figures", what);
             return;
@@ -328,9 +327,9 @@ impl Explanation {
             self.known.alloc_conf = Some("expandable_segments:True".to_owned());
         }
         if !matches!(backend, Backend::Cuda | Backend::CudaAsync) {
-            let what = format!(
-                "the message is about {}; estimates follow CUDA's kernels and its allocator",
-                backend.name()
+            let what = say!(
+                "the message is about {backend}; estimates follow CUDA's kernels and its allocator",
+                backend = backend.name()
             );
             self.warn("not-cuda", what);
         } else if *backend == Backend::CudaAsync {
@@ -349,7 +348,7 @@ impl Explanation {
             && others.least() >= missing.bytes
             && others.least() >= Cause::OTHERS_MIN
         {
-            let what = format!("other processes hold {others}, which is more than is missing");
+            let what = say!("other processes hold {others}, which is more than is missing", others);
             self.note("others-hold", what);
         }
     }
@@ -367,9 +366,10 @@ impl Explanation {
         let [(pid, size)] = large.as_slice() else { return None };
         self.note(
             "own-process",
-            format!(
+            say!(
                 "process {pid} is assumed to be the one that failed: it alone has room for what \
-                 PyTorch holds (in a container it does not recognise itself)"
+                 PyTorch holds (in a container it does not recognise itself)",
+                pid
             ),
         );
         Some(*size)
@@ -382,8 +382,10 @@ impl Explanation {
         if let Some(device) = self.known.device {
             let off = capacity.bytes.0.abs_diff(device.capacity.0);
             if off.saturating_mul(10) > device.capacity.0 {
-                let what = format!(
-                    "the message's {capacity} are not those of the {device} that nvidia-smi lists"
+                let what = say!(
+                    "the message's {capacity} are not those of the {device} that nvidia-smi lists",
+                    capacity,
+                    device = device.name
                 );
                 self.warn("two-cards", what);
             } else {
@@ -406,22 +408,29 @@ impl Explanation {
         let names: Vec<&str> = self.suspects.iter().map(|suspect| suspect.name).collect();
         match (names.as_slice(), self.known.device) {
             ([], _) => {
-                let what = format!(
-                    "no known GPU reports {capacity}; choose one with similar kernels as the device"
+                let what = say!(
+                    "no known GPU reports {capacity}; choose one with similar kernels as the device",
+                    capacity
                 );
                 self.warn("unknown-device", what);
             }
             (names, None) => {
-                let what = format!(
-                    "{capacity} are those of {}, which is not among the GPUs that are estimated; \
+                let what = say!(
+                    "{capacity} are those of {names}, which is not among the GPUs that are estimated; \
                      choose similar kernels as the device",
-                    names.join(" or ")
+                    capacity,
+                    names = names.join(" / ")
                 );
                 self.warn("unknown-device", what);
             }
             ([_], Some(_)) => {}
             (names, Some(device)) => {
-                let what = format!("{capacity} may be {}; {device} is assumed", names.join(", "));
+                let what = say!(
+                    "{capacity} may be {names}; {device} is assumed",
+                    capacity,
+                    names = names.join(", "),
+                    device = device.name
+                );
                 self.warn("several-cards", what);
             }
         }
@@ -457,22 +466,38 @@ impl Explanation {
                 let others = outside.minus(Printed::exactly(context));
                 self.other_processes = Some(others);
                 self.known.other_processes = Some(others.bytes);
-                let what = format!(
+                let what = say!(
                     "the message does not tell this process from others: of {outside} outside of \
                      PyTorch's allocator, {context} are assumed to be the context, {others} other \
-                     processes or libraries such as NCCL"
+                     processes or libraries such as NCCL",
+                    outside,
+                    context,
+                    others
                 );
                 self.note("context-assumed", what);
             } else {
                 self.known.context = Some(outside.bytes);
-                let what = format!(
+                let what = say!(
                     "the message does not tell this process from others: {outside} outside of \
-                     PyTorch's allocator are assumed to be its context"
+                     PyTorch's allocator are assumed to be its context",
+                    outside
                 );
                 self.note("context-assumed", what);
             }
         }
     }
+}
+
+/// Which of several GPUs it is about, and why.
+fn one_of(count: usize, gpu: &Gpu, is_named: bool) -> Sentence {
+    let why = if is_named { say!("the message names it") } else { say!("it has most free") };
+    say!(
+        "there are {count} GPUs; this is about GPU {index}, because {why} (CUDA_VISIBLE_DEVICES may number them \
+         otherwise)",
+        count,
+        index = gpu.index,
+        why
+    )
 }
 
 /// The newest version that it may be, if the rules of cuBLAS's workspaces are the same in all.

@@ -194,6 +194,7 @@ said_plainly!(
     i64,
     i128,
     Bytes,
+    Printed,
     f64,
     NonZeroU64,
     ParseIntError,
@@ -219,17 +220,9 @@ impl<T: Say + ?Sized> Say for &T {
     }
 }
 
-/// For the messages of [`observed`](crate::observed), which are written as text.
 impl From<&'static str> for Sentence {
     fn from(template: &'static str) -> Self {
         Self::of(template)
-    }
-}
-
-/// For the messages of [`observed`](crate::observed), which are written as text.
-impl From<String> for Sentence {
-    fn from(text: String) -> Self {
-        Self::name(&text)
     }
 }
 

@@ -138,7 +138,6 @@ impl FromStr for PyTorch {
                     text,
                     last = LAST_YEAR
                 );
-                );
                 Err(Error::new(ErrorKind::BadConfig, message))
             }
         }

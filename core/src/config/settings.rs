@@ -22,8 +22,9 @@ macro_rules! field {
 
 /// That a number is no name of layers: who types one means the rank.
 fn no_layer(number: &str) -> Error {
-    let message = format!(
-        "`{number}` is a number; name the layers that get adapters, such as all-linear. For the rank, set the LoRA rank"
+    let message = say!(
+        "`{number}` is a number; name the layers that get adapters, such as all-linear. For the rank, set the LoRA rank",
+        number
     );
     Error::new(ErrorKind::BadConfig, message)
 }

@@ -248,7 +248,7 @@ fn version(name: &str, entry: &Entry) -> Option<Diagnostic> {
     let (name, id) = (of_address(name), entry.id);
     let is_whole = entry.is_called(&plain(name), plain)
         || entry.is_called(&without_variant(name), without_variant);
-    let message = || format!("`{name}` has several versions; {id} is the newest");
+    let message = || say!("`{name}` has several versions; {id} is the newest", name, id);
     (!is_whole).then(|| Diagnostic::new(Severity::Info, "newest-version", message()))
 }
 

@@ -230,16 +230,20 @@ const fn default_by_place(rank: usize, axis: usize) -> u64 {
 /// What sequences so long go beyond.
 fn beyond(graph: &Graph, tokens: u64) -> impl Iterator<Item = Diagnostic> {
     let positions = graph.positions.filter(|&most| tokens > most).map(|most| {
-        let message = format!(
+        let message = say!(
             "{tokens} tokens are more than the {most} positions of the model: PyTorch refuses them where positions \
-             are learned, and the model never saw them where they are computed"
+             are learned, and the model never saw them where they are computed",
+            tokens,
+            most
         );
         Diagnostic::new(Severity::Warning, "beyond-positions", message)
     });
     let window = graph.window.filter(|&window| tokens > window).map(|window| {
-        let message = format!(
+        let message = say!(
             "{tokens} tokens are more than the attention's window of {window}: transformers makes a mask for it, which \
-             is not estimated, so more may be needed"
+             is not estimated, so more may be needed",
+            tokens,
+            window
         );
         Diagnostic::new(Severity::Warning, "beyond-window", message)
     });

@@ -106,22 +106,23 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> BTreeSet<ValueId> {
     let open: Vec<&str> =
         found.met.iter().filter(doubtful).map(|id| graph.value_name(*id)).collect();
     if let Some(first) = buffers.first() {
-        let message = format!(
-            "{} tensors that meet the model's input are assumed to be buffers, the first is `{}`: the file does \
-             not tell buffers from parameters",
-            buffers.len(),
-            graph.value_name(*first)
+        let message = say!(
+            "{count} tensors that meet the model's input are assumed to be buffers, the first is `{first}`: the file \
+             does not tell buffers from parameters",
+            count = buffers.len(),
+            first = graph.value_name(*first)
         );
         view.say(Severity::Info, "assumed-buffers", message);
     }
     if let Some(first) = open.first() {
-        let message = format!(
-            "{} tensors that meet the model's input before any layer are assumed to be trained, the first is \
+        let message = say!(
+            "{count} tensors that meet the model's input before any layer are assumed to be trained, the first is \
              `{first}`: the file does not tell buffers from parameters. If they are buffers, the truth is lower, by up \
-             to {} that backward keeps: freeze them (`{}`) for that answer",
-            open.len(),
-            found.kept,
-            open.join("`, `")
+             to {kept} that backward keeps: freeze them (`{names}`) for that answer",
+            count = open.len(),
+            first,
+            kept = found.kept,
+            names = open.join("`, `")
         );
         view.say(Severity::Warning, "assumed-trained", message);
     }
