@@ -188,10 +188,10 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     "safetensors index".clone_into(&mut graph.producer);
     let files = names.values().filter_map(Json::as_str).collect::<BTreeSet<_>>();
     let message = say!(
-        "the index names {n} tensors in {n_2} files and their bytes together, no sizes: {total} bytes are \
+        "the index names {n} tensors in {files} files and their bytes together, no sizes: {total} bytes are \
          divided among them evenly, as {dtype}; a single file with all tensors has the size of each",
         n = trained.len(),
-        n_2 = files.len(),
+        files = files.len(),
         total,
         dtype
     );

@@ -255,9 +255,9 @@ fn pad(inference: &mut Inference<'_>) -> Result<(), OpError> {
     };
     if pads.len() != axes.len().saturating_mul(2) {
         return Err(OpError::new(say!(
-            "{n} pads for {n_2} axes",
+            "{n} pads for {axes} axes",
             n = pads.len(),
-            n_2 = axes.len()
+            axes = axes.len()
         )));
     }
     let mut dims = x.dims.clone();

@@ -83,10 +83,10 @@ fn reshaped(inference: &mut Inference<'_>, dims: Dims) -> Result<(), OpError> {
     let x = inference.input(0)?;
     if numel(&dims) != x.numel() {
         return Err(OpError::new(say!(
-            "{numel} elements do not fill {dims}, which holds {dims_2}",
+            "{numel} elements do not fill {dims}, which holds {needed}",
             numel = x.numel(),
             dims = format!("{dims:?}"),
-            dims_2 = numel(&dims)
+            needed = numel(&dims)
         )));
     }
     inference.set_dims(0, x.dtype, dims);

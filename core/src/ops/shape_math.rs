@@ -116,9 +116,9 @@ pub(super) fn spatial(
         None => Ok(Dims::from_elem(default, n)),
         Some(list) if list.len() == n => sizes(list),
         Some(list) => Err(OpError::new(say!(
-            "`{name}` has {n_2} numbers where {n} are needed",
+            "`{name}` has {given} numbers where {n} are needed",
             name,
-            n_2 = list.len(),
+            given = list.len(),
             n
         ))),
     }

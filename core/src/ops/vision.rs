@@ -48,9 +48,9 @@ fn scale_axes(inference: &mut Inference<'_>, axes: &[i64], scales: &[f64]) -> Re
     let x = inference.input(0)?;
     if scales.len() != axes.len() {
         return Err(OpError::new(say!(
-            "{n} scales for {n_2} axes",
+            "{n} scales for {axes} axes",
             n = scales.len(),
-            n_2 = axes.len()
+            axes = axes.len()
         )));
     }
     let mut dims = x.dims.clone();
@@ -88,9 +88,9 @@ fn resize_to(inference: &mut Inference<'_>, axes: &[i64], target: &[u64]) -> Res
     let x = inference.input(0)?;
     if target.len() != axes.len() {
         return Err(OpError::new(say!(
-            "{n} sizes for {n_2} axes",
+            "{n} sizes for {axes} axes",
             n = target.len(),
-            n_2 = axes.len()
+            axes = axes.len()
         )));
     }
     let mut dims = x.dims.clone();

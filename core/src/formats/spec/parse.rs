@@ -136,9 +136,13 @@ pub(super) fn spec(tree: &Tree) -> Result<Spec, Error> {
             }
             "loss" => set(&mut spec.train, "loss", key.place, value)?,
             "train" => {
-                for (key, value) in
-                    mapping(value, &say!("`train` is a mapping, such as `{optimizer: sgd}`"))?
-                {
+                for (key, value) in mapping(
+                    value,
+                    &say!(
+                        "`train` is a mapping, such as `{example}`",
+                        example = "{optimizer: sgd}"
+                    ),
+                )? {
                     set(&mut spec.train, &key.text, key.place, value)?;
                 }
             }
@@ -287,7 +291,9 @@ fn dtype(tree: &Tree) -> Result<DType, Error> {
 }
 
 fn dims(spec: &mut Spec, tree: &Tree) -> Result<(), Error> {
-    for (key, value) in mapping(tree, &say!("`dims` is a mapping, such as `{N: 32}`"))? {
+    for (key, value) in
+        mapping(tree, &say!("`dims` is a mapping, such as `{example}`", example = "{N: 32}"))?
+    {
         match value.content {
             Content::Int(n) if (1..=DIM_MAX).contains(&n) => {
                 spec.dims.insert(key.text.clone(), u64::try_from(n).unwrap_or(1));
@@ -479,10 +485,10 @@ fn arguments(
         Content::List(items) if !kind.arguments.first().is_some_and(takes_list) => {
             if items.len() > kind.arguments.len() {
                 let message = say!(
-                    "`{name}` takes at most {n} arguments, and here are {n_2}",
+                    "`{name}` takes at most {most} arguments, and here are {given}",
                     name = kind.name,
-                    n = kind.arguments.len(),
-                    n_2 = items.len()
+                    most = kind.arguments.len(),
+                    given = items.len()
                 );
                 return Err(fault(tree.place, message));
             }

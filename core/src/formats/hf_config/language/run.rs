@@ -241,8 +241,11 @@ impl<'t> Run<'t> {
             Expr::List(targets) => {
                 let items = self.items(&value)?;
                 if items.len() != targets.len() {
-                    let message =
-                        say!("{n} names for {n_2} values", n = targets.len(), n_2 = items.len());
+                    let message = say!(
+                        "{names} names for {values} values",
+                        names = targets.len(),
+                        values = items.len()
+                    );
                     return Err(self.mistake(&message));
                 }
                 for (target, item) in targets.iter().zip(items.iter()) {
@@ -360,8 +363,11 @@ impl<'t> Run<'t> {
                     self.value(usual)?
                 }
                 _ => {
-                    let message =
-                        say!("`{name_2}` is not given one `{name}`", name_2 = function.name, name);
+                    let message = say!(
+                        "`{function}` is not given one `{name}`",
+                        function = function.name,
+                        name
+                    );
                     return Err(self.mistake(&message));
                 }
             };
@@ -379,8 +385,8 @@ impl<'t> Run<'t> {
         }
         match named.first() {
             Some((name, _)) => Err(self.mistake(&say!(
-                "`{name_2}` has no argument `{name}`",
-                name_2 = function.name,
+                "`{function}` has no argument `{name}`",
+                function = function.name,
                 name
             ))),
             None => Ok(()),
