@@ -104,7 +104,7 @@ pub(crate) fn around_the_picture(
     }
 }
 
-/// What a device leaves to PyTorch's allocator.
+/// What a device leaves to `PyTorch`'s allocator.
 pub(crate) fn usable(limit: &Limit) -> String {
     let size = limit.bytes.short();
     fill("{gpu}: {size} for PyTorch", &[("gpu", &limit.name), ("size", &size)])
