@@ -11,7 +11,7 @@ mod stages;
 mod timing;
 mod usual;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::eager::{Asked, Hardware, Launches, Runtime};
 use crate::error::Error;
 use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
-use crate::graph::Graph;
+use crate::graph::{Graph, Member};
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover::{self, Program};
 use crate::report::{Band, DeviceVerdict, Report};
@@ -358,18 +358,42 @@ impl Model {
         let settings: serde_json::Value = serde_json::from_str(text?).ok()?;
         let family = settings.get("model_type")?.as_str()?;
         UNCHECKPOINTED.contains(&family).then(|| {
-            let message = "transformers refuses `gradient_checkpointing_enable()` for this family: this answer is for code                            that calls `torch.utils.checkpoint` on each block itself. Otherwise the truth is that without                            checkpointing";
+            let message = "transformers refuses `gradient_checkpointing_enable()` for this family: this \
+             answer is for code that calls `torch.utils.checkpoint` on each block itself. Otherwise the \
+             truth is that without checkpointing";
             Diagnostic::new(Severity::Warning, "checkpoint-setting", message)
         })
     }
 
-    /// That an ONNX file lacks what its forward does not read.
+    /// That an ONNX file lacks what its forward does not read. The signature of the dynamo exporter has its names.
     fn unread_parameters(&self) -> Option<Diagnostic> {
-        let is_file = self.recognised.format.starts_with("ONNX")
-            && self.graph.producer.starts_with("pytorch")
-            && self.graph.members.is_empty();
-        let message = "an ONNX file has only the parameters and buffers that its forward reads: a module that is never                        called takes memory in training, and is not part of this answer";
-        is_file.then(|| Diagnostic::new(Severity::Info, "unread-parameters", message))
+        let graph = &*self.graph;
+        let is_file = self.recognised.format.starts_with("ONNX");
+        if !is_file || !graph.producer.starts_with("pytorch") {
+            return None;
+        }
+        if graph.members.is_empty() {
+            let message = "an ONNX file has only the parameters and buffers that its forward reads: a module that is \
+                           never called takes memory in training, and is not part of this answer";
+            return Some(Diagnostic::new(Severity::Info, "unread-parameters", message));
+        }
+        let values = graph.values.iter().filter(|value| value.initializer.is_some());
+        let present: BTreeSet<&str> = values.map(|value| value.name.as_str()).collect();
+        // What was folded into others ran in its module.
+        let ran: BTreeSet<&str> = graph.nodes.iter().map(|node| node.module.as_str()).collect();
+        let is_unread = |name: &&str| {
+            let owner = name.rsplit_once('.').map(|(owner, _)| owner);
+            !present.contains(name) && owner.is_some_and(|owner| !ran.contains(owner))
+        };
+        let members = graph.members.iter().filter(|(_, kind)| *kind == Member::Parameter);
+        let unread: Vec<&str> = members.map(|(name, _)| name.as_str()).filter(is_unread).collect();
+        let first = unread.first()?;
+        let message = format!(
+            "{} parameters belong to modules that the forward never calls, the first is `{first}`. The file has their names \
+             and not their sizes: the truth is higher by what they take",
+            unread.len()
+        );
+        Some(Diagnostic::new(Severity::Warning, "unread-parameters", message))
     }
 
     /// That the input suggests other settings than those that were asked for.

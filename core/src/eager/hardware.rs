@@ -61,7 +61,7 @@ pub enum Elsewhere {
     /// The same to the byte.
     Same,
     /// The same but for the sizes of some scratch.
-    Resized(Trace),
+    Resized(Box<Trace>),
     /// Another one, which has to be recorded.
     Different,
 }
@@ -106,7 +106,7 @@ impl Asked {
         if changed.is_empty() {
             return Elsewhere::Same;
         }
-        Elsewhere::Resized(self.resized(trace, &changed))
+        Elsewhere::Resized(Box::new(self.resized(trace, &changed)))
     }
 
     /// Scratch of which each device decides the size.

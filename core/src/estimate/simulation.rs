@@ -67,7 +67,9 @@ fn variables(on: &OnDevice) -> Option<Diagnostic> {
     let held = on.trace().held_at(peak.event);
     (held.times(VARIABLES_MATTER) >= peak.bytes).then(|| {
         let message = format!(
-            "{held} of the peak are results that only variables of Python hold, which no file contains: where two              modules' results are added, each is assumed to have a variable of its own. If the code adds them without              (`up(x) + skip`), the truth is lower, by up to that"
+            "{held} of the peak are results that only variables of Python hold, which no file contains: \
+             where two modules' results are added, each is assumed to have a variable of its own. If the \
+             code adds them without (`up(x) + skip`), the truth is lower, by up to that"
         );
         Diagnostic::new(Severity::Warning, "assumed-variables", message)
     })

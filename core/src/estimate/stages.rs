@@ -323,7 +323,7 @@ impl Known {
         let variant = match run.asked.on(&run.trace, hardware) {
             // The first is that of the run's own hardware.
             Elsewhere::Same => Rc::clone(&self.variants.first()?.1),
-            Elsewhere::Resized(trace) => Rc::new(Variant::new(Some(trace))),
+            Elsewhere::Resized(trace) => Rc::new(Variant::new(Some(*trace))),
             Elsewhere::Different => return None,
         };
         self.variants.push((*hardware, Rc::clone(&variant)));

@@ -61,7 +61,10 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
         dropout::missing_elsewhere(view).filter(|_| is_asked && !has("Dropout"))
     {
         let message = format!(
-            "the file has no dropout: either the model has none, or it was exported for inference. Between its              recurrent layers, and in front of the linear layers that read an activation, dropout would keep up to              {kept} more until backward: if it trains with dropout, {EXPORT_HINT}"
+            "the file has no dropout: either the model has none, or it was exported for inference. \
+             Between its recurrent layers, and in front of the linear layers that read an activation, \
+             dropout would keep up to {kept} more until backward: if it trains with dropout, \
+             {EXPORT_HINT}"
         );
         let severity = if matters { Severity::Warning } else { Severity::Info };
         view.say(severity, "no-dropout", message);

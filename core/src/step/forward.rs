@@ -101,6 +101,20 @@ impl<'a> Step<'a> {
     }
 }
 
+/// By value, the step after which nothing reads it or is known to hold it, and that after which no variable is
+/// assumed to hold it either.
+fn lives(program: &Program, typed: &Typed, on_device: &[&Node]) -> [Vec<Option<usize>>; 2] {
+    let graph = &program.graph;
+    let is_alias = |node: &Node| node.op == "Cast" && keeps_type(node, typed);
+    // What a program holds is written in it.
+    let habits = !graph.level.is_program();
+    [false, habits].map(|habits| {
+        let mut last = frames::last_holders(on_device, graph.values.len(), habits, is_alias);
+        frames::hold(&mut last, on_device, &program.names);
+        last
+    })
+}
+
 impl<'a> Forward<'a> {
     /// Looks operators up and finds the last reader of every value.
     pub fn plan(
@@ -129,14 +143,9 @@ impl<'a> Forward<'a> {
             .map(AsRef::as_ref)
             .filter(|node| !is_folded(node, typed))
             .collect();
-        let is_alias = |node: &Node| node.op == "Cast" && keeps_type(node, typed);
-        let habits = !graph.level.is_program();
-        let mut last_holder =
-            frames::last_holders(&on_device, graph.values.len(), habits, is_alias);
-        frames::hold(&mut last_holder, &on_device, &program.names);
+        let [read, last_holder] = lives(program, typed, &on_device);
         let regions = regions(&on_device, &graph.recomputed, checkpoint);
         let mut trips = Trips::new();
-        let on_device_again = on_device.clone();
         let steps =
             on_device.into_iter().map(|node| Step::new(rt, program, typed, node, &mut trips));
         let mut steps: Vec<Step<'a>> = steps.collect();
@@ -155,15 +164,10 @@ impl<'a> Forward<'a> {
             {
                 step.dies.push(ValueId(value));
             }
-        }
-        // The library's code shows some variables; habits are a guess.
-        if habits {
-            let mut unnamed =
-                frames::last_holders(&on_device_again, graph.values.len(), false, is_alias);
-            frames::hold(&mut unnamed, &on_device_again, &program.names);
-            for (value, (unnamed, last)) in unnamed.iter().zip(&last_holder).enumerate() {
-                let step = unnamed.filter(|_| unnamed < last).and_then(|at| steps.get_mut(at));
-                step.into_iter().for_each(|step| step.overdue.push(ValueId(value)));
+            let read =
+                read.get(value).copied().flatten().filter(|at| last.is_some_and(|last| *at < last));
+            if let Some(step) = read.and_then(|at| steps.get_mut(at)) {
+                step.overdue.push(ValueId(value));
             }
         }
         for step in &mut steps {
@@ -217,10 +221,8 @@ impl<'a> Forward<'a> {
                 rt.leave_region();
             }
             step.forget(&mut values);
-            for value in &step.overdue {
-                let tensor = values.get(value.0).and_then(Option::as_ref);
-                tensor.into_iter().for_each(|tensor| rt.note_held(tensor));
-            }
+            let overdue = step.overdue.iter().filter_map(|value| values.get(value.0)?.as_ref());
+            overdue.for_each(|tensor| rt.note_held(tensor));
         }
         walk.end();
         rt.enter_module(LabelId::default());
