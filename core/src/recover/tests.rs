@@ -17,6 +17,7 @@ use crate::tensor::{DType, TensorType};
 
 mod activations;
 mod attention;
+mod buffers;
 mod calls;
 mod dropout;
 mod merged;

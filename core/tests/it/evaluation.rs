@@ -75,6 +75,16 @@ fn a_validation_pass_drops_nothing_and_keeps_nothing() {
     }
 }
 
+/// A recurrent module's weights are placed twice, and counted once.
+#[test]
+fn recurrent_weights_are_counted_once() {
+    let bytes = fixtures::read("evaluation/tagger.yaml");
+    let model = highwater_core::open(&mut bytes.as_slice(), "tagger").unwrap();
+    let report = model.estimate(model.defaults()).unwrap();
+    assert_eq!(report.model.parameters, 232_714);
+    assert_eq!(report.model.parameter_bytes.0, 4 * 232_714);
+}
+
 /// The run of a case: `MODEL BATCH LENGTH SETTINGS`.
 fn traced(case: &str) -> Trace {
     let mut words = case.splitn(4, ' ');

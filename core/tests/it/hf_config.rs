@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use highwater_core::config::Attention;
+use highwater_core::config::{Attention, Checkpoint};
 use highwater_core::formats::Fidelity;
 use highwater_core::formats::catalogue::{self, Entry};
 use highwater_core::{Config, Error, Model};
@@ -246,6 +246,24 @@ fn attention_is_a_setting() {
     let bloom = format!(r#"{{"model_type": "bloom", {small}}}"#);
     assert!(said(peak(&bloom, Attention::Sdpa), "attention-setting"));
     assert!(!said(peak(&bloom, Attention::Auto), "attention-setting"));
+}
+
+/// transformers' own classes of some families refuse to checkpoint their blocks.
+#[test]
+fn checkpoints_that_transformers_refuses_are_reported() {
+    for (family, is_refused) in [("convnext", true), ("resnet", true), ("swin", false)] {
+        let model = open(&format!(
+            r#"{{"model_type": "{family}", "hidden_sizes": [16, 32, 64, 128], "embed_dim": 24}}"#
+        ));
+        let model = model.unwrap();
+        let said = |checkpoint| {
+            let config = Config { checkpoint, ..model.defaults().clone() };
+            let found = model.estimate(&config).unwrap().diagnostics;
+            found.iter().any(|one| one.code == "checkpoint-setting")
+        };
+        assert_eq!(said(Checkpoint::Blocks), is_refused, "{family}");
+        assert!(!said(Checkpoint::None), "{family}");
+    }
 }
 
 /// Of a model for pictures and text, the part for text is estimated, and that is said.

@@ -235,3 +235,20 @@ fn dropout_in_front_of_the_last_convolution_of_a_residual_block() {
         &file.replace("conv2: c = Conv(r, conv2.weight)", "conv2: c = Conv(n, conv2.weight)")
     ));
 }
+
+#[test]
+fn dropout_in_front_of_linear_layers_may_be_missing() {
+    // As a function (`F.dropout`), it leaves no gap among numbers.
+    let file = "
+        input x f[64,3,8,8]
+        state conv.weight f[64,3,3,3]
+        state fc.weight f[10,2304]
+        conv: a = Conv(x, conv.weight)
+        : b = Relu(a)
+        : c = Flatten(b)
+        fc: y = Gemm(c, fc.weight) transB=1";
+    let told = |file: &str| recovered(&Config::default(), file).contains("warning no-dropout");
+    assert!(told(file));
+    assert!(!told(&file.replace(": b = Relu(a)", ": b = Dropout(a)")));
+    assert!(!told(&file.replace("Flatten(b)", "Flatten(x)").replace("[10,2304]", "[10,192]")));
+}
