@@ -155,15 +155,16 @@ fn dropout_runs_where_the_user_says() {
     with(
         Dropout::Auto,
         &bare,
-        &expect![[r"
-        state w float32[4, 4]
-        a: h = Linear(x, w) transposed=0
-        a: y = Add(x, h)
-        a: d = Identity(y)
-        b: m = Relu(d)
-        b: z = Linear(m, w) transposed=0
-        info recovered
-    "]],
+        &expect![[r#"
+            state w float32[4, 4]
+            a: h = Linear(x, w) transposed=0
+            a: y = Add(x, h)
+            a: d = Identity(y)
+            b: m = Relu(d)
+            b: z = Linear(m, w) transposed=0
+            warning no-dropout
+            info recovered
+        "#]],
     );
     with(
         Dropout::On,
