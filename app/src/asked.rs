@@ -32,8 +32,8 @@ const MARKS: [&str; 8] = [
     "Sentence::of(",
     "say!(",
     "let english =",
-    "assumed:",
-    "assumed_of_loop:",
+    "assumed: \"",
+    "assumed_of_loop: \"",
 ];
 /// What families of configurations call with a text.
 const CALLS: [&str; 2] = ["fault(", "note("];
@@ -134,7 +134,8 @@ fn read(folder: &Path, asked: &mut BTreeSet<String>) {
             for (at, _) in source.match_indices(mark) {
                 let is_name = source[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
                 if !is_name {
-                    asked.extend(literals(argument(&source[at + mark.len()..])));
+                    let from = at + mark.trim_end_matches('"').len();
+                    asked.extend(literals(argument(&source[from..])));
                 }
             }
         }

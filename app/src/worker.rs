@@ -580,7 +580,7 @@ impl Desk {
                 };
                 let answer = (clockwork.step)(model, &mut self.stages, config, events, *all);
                 *sample = answer.as_ref().ok().map(Times::sample);
-                let answer = Some(answer.map_err(|error| error.to_string()));
+                let answer = Some(answer.map_err(|error| error.sentence()));
                 post(&FromWorker::Times { generation, answer });
             }
             Task::LeverTime(lever, config) => {

@@ -12,6 +12,7 @@ use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
 use crate::words::format::{self, length};
 use crate::words::language::{fill, phrase, tr};
+use crate::words::stated;
 
 /// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
 const EPOCH: u64 = 1_281_167;
@@ -38,7 +39,7 @@ pub(crate) fn TimesView(
     let epoch = RwSignal::new(EPOCH);
     let body = move || match times.get().map(|timed| timed.answer) {
         None => view! { <p>{tr("Asking…")}</p> }.into_any(),
-        Some(Err(reason)) => view! { <p>{tr(&reason)} "."</p> }.into_any(),
+        Some(Err(reason)) => view! { <p>{stated(&reason)}</p> }.into_any(),
         Some(Ok(times)) => told(&times, epoch, devices).into_any(),
     };
     view! {

@@ -261,7 +261,7 @@ pub(crate) enum FromWorker {
         /// Number of the request whose run it is.
         generation: u64,
         /// Why there are none, otherwise; `None` where what computes them did not arrive.
-        answer: Option<Result<Times, String>>,
+        answer: Option<Result<Times, Sentence>>,
     },
     /// How much longer a sample takes with a lever.
     LeverTime {

@@ -432,7 +432,7 @@ pub(crate) struct Timed {
     /// The request that it belongs to.
     pub(crate) generation: u64,
     /// The times, or why there are none.
-    pub(crate) answer: Result<Arc<Times>, String>,
+    pub(crate) answer: Result<Arc<Times>, Sentence>,
 }
 
 /// A change of the settings that can be taken back.

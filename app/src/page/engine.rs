@@ -13,6 +13,7 @@ use gloo::render::{AnimationFrame, request_animation_frame};
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::report::Snapshot;
+use highwater_core::wording::Sentence;
 use js_sys::Object;
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
@@ -530,7 +531,7 @@ impl Engine {
         });
     }
 
-    fn timed(&self, generation: u64, answer: Option<Result<Times, String>>) {
+    fn timed(&self, generation: u64, answer: Option<Result<Times, Sentence>>) {
         if self.answered() == Some(generation) {
             let answer = answer.unwrap_or_else(|| Err(words::notice::no_times())).map(Arc::new);
             self.times.set(Some(Timed { generation, answer }));

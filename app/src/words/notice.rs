@@ -25,9 +25,9 @@ pub(crate) fn dropped() -> String {
 }
 
 /// Why there are no times.
-pub(crate) fn no_times() -> String {
-    tr(
-        "What computes times did not arrive. Is the page still reachable? Choose another tab, then this one",
+pub(crate) fn no_times() -> Sentence {
+    say!(
+        "What computes times did not arrive. Is the page still reachable? Choose another tab, then this one"
     )
 }
 

@@ -337,10 +337,10 @@ impl Sought<'_> {
             return Some(Vec::new());
         }
         let message = say!(
-            "`{name}` does not read {n} of the file's parameters, which are left out: {beside}",
+            "`{name}` does not read {n} of the file's parameters, which are left out: {names}",
             name = graph.name,
             n = beside.len(),
-            beside = beside.join(", ")
+            names = beside.join(", ")
         );
         Some(vec![Diagnostic::new(Severity::Info, "left-out", message)])
     }
@@ -361,14 +361,14 @@ impl Sought<'_> {
             let width = width.checked_div(heads).unwrap_or(0);
             let message = if self.named.is_file() {
                 say!(
-                    "names of parameters do not say how many heads there are; {heads} of {width} are assumed, \
+                    "names of parameters do not state how many heads there are; {heads} of {width} are assumed, \
                      as is usual for this width",
                     heads,
                     width
                 )
             } else {
                 say!(
-                    "a print does not say how many heads there are; {heads} of {width} are assumed, as is usual \
+                    "a print does not state how many heads there are; {heads} of {width} are assumed, as is usual \
                      for this width",
                     heads,
                     width

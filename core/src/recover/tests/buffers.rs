@@ -1,3 +1,5 @@
+//! Buffers that TorchScript's exporter wrote among the parameters.
+
 use super::*;
 
 /// What is said of a file's buffers, and the state that is assumed not to be trained.
