@@ -155,7 +155,7 @@ fn dropout_runs_where_the_user_says() {
     with(
         Dropout::Auto,
         &bare,
-        &expect![[r#"
+        &expect![[r"
             state w float32[4, 4]
             a: h = Linear(x, w) transposed=0
             a: y = Add(x, h)
@@ -164,7 +164,7 @@ fn dropout_runs_where_the_user_says() {
             b: z = Linear(m, w) transposed=0
             warning no-dropout
             info recovered
-        "#]],
+        "]],
     );
     with(
         Dropout::On,

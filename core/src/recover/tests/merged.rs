@@ -68,7 +68,7 @@ fn blocks_of_one_kind_begin_alike() {
          up.blocks.0.proj: q = Gemm(a, up.blocks.0.proj.weight) transB=1
          up.blocks.1.proj: r = Gemm(a, up.blocks.1.proj.weight) transB=1
          : y = Concat(p, q, r) axis=1",
-        &expect![[r#"
+        &expect![[r"
             state down.blocks.0.proj.weight float32[4, 4]
             state up.blocks.0.proj.weight float32[4, 4]
             state up.blocks.1.proj.weight float32[4, 4]
@@ -81,6 +81,6 @@ fn blocks_of_one_kind_begin_alike() {
             up.blocks.1.proj: r = Gemm(a of up.blocks.1, up.blocks.1.proj.weight) transB=1
             : y = Concat(p, q, r) axis=1
             warning no-dropout
-        "#]],
+        "]],
     );
 }
