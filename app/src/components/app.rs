@@ -235,14 +235,6 @@ fn Page(
             actions.ask_times.run(false);
         }
     });
-    Effect::new(move |_| {
-        state.language.track();
-        let name =
-            state.loaded.with(|loaded| loaded.as_ref().map(|it| words::model_name(&it.name)));
-        let name = name.filter(|_| !state.is_sample());
-        let report = derived.report.get();
-        preferences::name_tab(&words::tab(name.zip(report)));
-    });
     let keep = keep(state, derived, actions.play);
     let is_open = Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample());
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
@@ -303,7 +295,6 @@ fn Page(
                 <LessonPanel teaching=state.lesson report=derived.report lessons=actions.lessons />
                 <AnswerCard state derived />
                 <Workbench state derived actions sections />
-                <p class="print-settings">{move || state.config.with(words::trained)}</p>
                 <p class="print-link">{move || link::printed(&state.address.get())}</p>
             </Show>
         </main>

@@ -5,7 +5,6 @@ use leptos::prelude::*;
 
 use super::icons::LINK;
 use super::menu::Menu;
-use super::parts::Code;
 use crate::model::state::Shared;
 use crate::words::keep;
 use crate::words::language::tr;
@@ -52,19 +51,6 @@ pub(crate) fn ShareButton(
                 <p class="hint">
                     {move || shared.with(|shared| shared.as_ref().map(keep::in_the_link))}
                 </p>
-                {move || {
-                    shared.with(|shared| {
-                        shared.as_ref().map(|shared| {
-                            view! {
-                                <Code
-                                    id="share-embed".to_owned()
-                                    summary=tr("Code to embed it in a page")
-                                    code=keep::embedding(&shared.link)
-                                />
-                            }
-                        })
-                    })
-                }}
                 <p class="hint">
                     {tr("It contains no weights. The part after # never leaves your browser.")}
                 </p>

@@ -350,41 +350,6 @@ pub(crate) const LESSONS: &[Lesson] = &[
         }],
     },
     Lesson {
-        id: "mixed-precision",
-        title: "What does mixed precision halve?",
-        model: PERCEPTRON,
-        steps: &[
-            Step {
-                model: None,
-                text: "The perceptron again, trained with AdamW. In single precision its activations take 64 MiB. Autocast lets linear layers compute in bfloat16, which has two bytes for each number instead of four.",
-                settings: &[("precision", "amp-bf16")],
-                ask: Some(Ask {
-                    question: "How much do activations take with autocast?",
-                    most: Bytes::mib(128),
-                    of: |report| most(report, Category::Activation),
-                }),
-                reveal: "{activations}: what layers keep is half as large, and a copy of each weight in bfloat16 comes on top. Parameters ({parameters}), gradients ({gradients}) and Adam’s moments ({state}) are as large as before, because autocast converts what is computed and not what is stored.",
-                guessing: None,
-                iteration: Some(2),
-                about: ".timeline",
-            },
-            Step {
-                model: None,
-                text: "Now the model itself is converted: model.to(torch.bfloat16).",
-                settings: &[("precision", "bf16")],
-                ask: Some(Ask {
-                    question: "How much do Adam’s moments take now?",
-                    most: Bytes::mib(64),
-                    of: |report| most(report, Category::OptimizerState),
-                }),
-                reveal: "{state}: everything is half as large, parameters ({parameters}) and gradients ({gradients}), too. The price is precision: small updates of a weight may round to nothing.",
-                guessing: None,
-                iteration: Some(2),
-                about: ".timeline",
-            },
-        ],
-    },
-    Lesson {
         id: "fragmentation",
         title: "Fragmentation, step by step",
         model: CONVOLUTIONS,
@@ -483,7 +448,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
 #[cfg(test)]
 mod tests {
 
-    use highwater_core::config::{Checkpoint, Precision};
+    use highwater_core::config::Checkpoint;
     use highwater_core::report::Verdict;
     use highwater_core::{Config, Model, Optimizer};
 
@@ -522,19 +487,6 @@ mod tests {
         assert!(allocated_in(&adam, 2) > allocated_in(&adam, 1) + Bytes::mib(30));
         let sgd = estimate("second-step", &sgd);
         assert_eq!(allocated_in(&sgd, 2), allocated_in(&sgd, 1));
-
-        let peaks = |precision| {
-            let config = Config { precision, ..Config::default() };
-            let report = estimate("mixed-precision", &config);
-            [Category::Activation, Category::Gradient, Category::OptimizerState]
-                .map(|category| most(&report, category))
-        };
-        let [full, autocast, half] =
-            [Precision::Fp32, Precision::AmpBf16, Precision::Bf16].map(peaks);
-        assert!((Bytes::mib(64)..Bytes::mib(65)).contains(&full[0]), "{full:?}");
-        assert!((Bytes::mib(32)..Bytes::mib(48)).contains(&autocast[0]), "{autocast:?}");
-        assert_eq!(full[1..], autocast[1..]);
-        assert!(half[2] <= Bytes(full[2].0 / 2) + Bytes::mib(1), "{half:?}");
 
         let odd = estimate("reserved", &Config::default());
         assert!(odd.peak.reserved.0 > odd.peak.allocated.0 * 3 / 2);

@@ -1,19 +1,15 @@
 //! The answer in a sentence, what follows from it, and why real memory may differ.
 
-use std::sync::Arc;
-
-use highwater_core::Config;
-use highwater_core::config::SETTINGS;
 use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;
-use highwater_core::report::{Certainty, DeviceVerdict, Gap, Report, Verdict};
+use highwater_core::report::{Certainty, Gap, Report, Verdict};
 use highwater_core::wording;
 use highwater_core::wording::answer::Devices;
 use leptos::prelude::Get as _;
 
 use super::format;
 use super::language::{fill, spoken, tr};
-use super::names::{short_name, spaced, stated};
+use super::names::{spaced, stated};
 use crate::model::derived::{Count, Derived};
 use crate::model::examples::EXAMPLES;
 
@@ -86,21 +82,6 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
         None => return None,
     };
     Some((tr("Lower bound."), why))
-}
-
-/// The settings that every answer has, and those that are not as usual: `precision: fp32 · optimizer: adamw`.
-pub(crate) fn trained(config: &Config) -> String {
-    let shown = SETTINGS.iter().filter(|row| row.stated || row.is_changed(config));
-    let said = shown.map(|row| [&tr(row.label), ": ", &row.typed(config)].concat());
-    said.collect::<Vec<_>>().join(" · ")
-}
-
-/// What the browser's tab is called: the model and how it ends on the chosen GPU, where there is one.
-pub(crate) fn tab(answer: Option<(String, Arc<Report>)>) -> String {
-    let Some((name, report)) = answer else { return tr("Highwater: will this training run fit?") };
-    let DeviceVerdict { verdict, name: gpu, .. } = &report.verdict;
-    let ends = [format::verdict_symbol(*verdict), " ", &format::verdict_short(*verdict)].concat();
-    [&name, &ends, short_name(gpu), "Highwater"].join(" · ")
 }
 
 /// A chance that no line breaks.

@@ -104,18 +104,10 @@ pub(crate) fn around_the_picture(
     }
 }
 
-/// What a device leaves to `PyTorch`'s allocator.
+/// What a device leaves to the allocator.
 pub(crate) fn usable(limit: &Limit) -> String {
     let size = limit.bytes.short();
-    fill("{gpu}: {size} for PyTorch", &[("gpu", &limit.name), ("size", &size)])
-}
-
-/// The markup that shows what a link opens inside another page.
-pub(crate) fn embedding(link: &str) -> String {
-    let (page, state) = link.split_once('#').unwrap_or((link, ""));
-    let more = if page.contains('?') { "&" } else { "?" };
-    let source = [page, more, "embed=1#", state].concat();
-    format!("<iframe src=\"{source}\" width=\"960\" height=\"640\" title=\"Highwater\"></iframe>")
+    fill("{gpu}: {size} usable", &[("gpu", &limit.name), ("size", &size)])
 }
 
 /// How the run ends on a GPU.
