@@ -134,13 +134,13 @@ test('how it trains: each setting lowers the peak, and what PyTorch refuses is s
   await lower(() => page.getByLabel('precision').selectOption('amp-bf16'));
   await unfoldSettings(page);
   await lower(() => page.getByLabel('checkpointing').selectOption('blocks'));
-  await lower(async () => {
+  await lower(() => page.getByRole('radio', { name: 'LoRA', exact: true }).check());
+  await changesPeak(page, async () => {
     await page.getByLabel('LoRA adapters').fill('*mlp*');
     await page.getByLabel('LoRA adapters').press('Tab');
   });
   await page.getByText('How it trains (1 changed)').waitFor();
-  await page.getByText('LoRA and quantised weights (1 changed)').waitFor();
-  await page.getByText('More settings (2 changed)').waitFor();
+  await page.getByText('More settings (1 changed)').waitFor();
   await takePictures(page, 'training');
   await page.getByLabel('optimizer', { exact: true }).selectOption('rmsprop');
   await page.getByLabel('optimizer implementation').selectOption('fused');
@@ -347,7 +347,7 @@ test('can be used by everybody, on every screen and in both themes', async () =>
 
 test('a setting that trains nothing is refused at its field, and reset for the next model', async () => {
   const { page, errors } = await openJudged('DistilGPT-2');
-  await unfoldSettings(page);
+  await page.getByRole('radio', { name: 'LoRA', exact: true }).check();
   const lora = page.getByLabel('LoRA adapters');
   const adapt = async (names) => {
     await lora.fill(names);

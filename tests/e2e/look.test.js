@@ -71,6 +71,49 @@ test('a model opens by its name, and an unknown name shows the nearest', async (
   await page.close();
 });
 
+test('a popular run answers with one click, and its method is one of three', async () => {
+  const { page, errors } = await openPage(browser);
+  await page.getByRole('button', { name: 'Llama 3.1 8B QLoRA, RTX 4090' }).click();
+  await opened(page, 'Llama 3.1 8B');
+  const lead = page.locator(`${OPENED} .headline-lead`);
+  const run = /^QLoRA of Llama 3\.1 8B at batch 1 × 2,048 tokens (likely )?fits on a GeForce RTX 4090/;
+  await lead.getByText(run).waitFor();
+  const method = (name) => page.getByRole('radio', { name, exact: true });
+  assert.ok(await method('QLoRA').isChecked());
+  assert.equal(await page.getByLabel('quantised weights').inputValue(), 'nf4');
+  for (const [name, size] of Object.entries(SCREENS)) {
+    await page.setViewportSize(size);
+    assert.deepEqual(await accessibilityFaults(page), [], name);
+    assert.equal(await sideways(page), 0, `${name} scrolls sideways`);
+  }
+  await takePictures(page, 'method');
+  await page.setViewportSize(SCREENS.desktop);
+  await method('LoRA').check();
+  await lead.getByText(/LoRA of Llama 3\.1 8B/).waitFor();
+  await page.getByLabel('LoRA adapters').fill('16');
+  await page.getByLabel('LoRA adapters').press('Tab');
+  await page.locator('.hint-wrong').getByText('is a number').waitFor();
+  await method('Full').check();
+  await lead.getByText(/^Does not fit on a GeForce RTX 4090: Llama 3\.1 8B/).waitFor();
+  assert.ok(await page.getByLabel('LoRA adapters').isHidden());
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('an address of the Hub opens what it names, and a name without a version the newest', async () => {
+  const { page, errors } = await openPage(browser);
+  await field(page).fill('https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main');
+  await page.getByRole('option', { name: 'Llama 3.1 8B meta-llama' }).waitFor();
+  await field(page).press('Enter');
+  await opened(page, 'Llama 3.1 8B');
+  await field(page).fill('llama');
+  assert.match((await titles(page))[0], /^Llama 3\.3/, 'the newest first');
+  await field(page).fill('vit_b_16');
+  assert.deepEqual(await titles(page), ['ViT-B/16']);
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
 test('the field filters, says what it does not know, and speaks to the keyboard', async () => {
   const { page, errors } = await openPage(browser);
   await field(page).click();

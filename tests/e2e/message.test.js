@@ -79,6 +79,15 @@ test('on the empty page a message is explained, and its settings wait for a mode
   assert.ok(requests.every((url) => url.startsWith(browser.address)));
 });
 
+test('a message of one line is one, typed or pasted', async () => {
+  const { page, errors } = await openPage(browser);
+  const field = page.getByRole('combobox', { name: 'Open a model' });
+  await field.fill('RuntimeError: CUDA error: out of memory');
+  await page.getByRole('option', { name: 'Explain this message' }).click();
+  await card(page).getByText('Memory ran out in the CUDA runtime').waitFor();
+  assert.deepEqual(errors, []);
+});
+
 test('with the model its place in the step is found, with the batch that it had', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50');
   await paste(page, MESSAGE);
@@ -99,6 +108,9 @@ test('with the model its place in the step is found, with the batch that it had'
   await page.locator('.headline-lead').getByText(/Does not fit on a T4/).waitFor();
   await where.getByRole('button', { name: 'Show on the timeline' }).click();
   assert.match(await page.locator('.readout-when').textContent(), /At the pin/);
+  await page.locator('#message-search').click();
+  await page.locator('.fit-plan li').first().waitFor();
+  assert.equal(await page.getByRole('tab', { selected: true }).getAttribute('id'), 'tab-suggestions');
   for (const [name, size] of Object.entries(SCREENS)) {
     await page.setViewportSize(size);
     assert.deepEqual(await accessibilityFaults(page), [], name);
