@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import {
   OPENED,
   SCREENS,
+  takePictures,
   accessibilityFaults,
   changesPeak,
   chooseDevice,
