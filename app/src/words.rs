@@ -17,7 +17,7 @@ mod vocabulary;
 #[cfg(test)]
 pub(crate) use answer::headline;
 pub(crate) use answer::{
-    Headline, certainty, chance, doubt, how_far, newest_headline, tab, trained,
+    Headline, certainty, chance, doubt, how_far, newest_headline, settings_line, tab_title,
 };
 pub(crate) use names::{
     model_name, moment, phase, phase_short, pool, pool_name, segments, sentence, severity,

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import {
   OPENED,
   SCREENS,
+  takePictures,
   accessibilityFaults,
   changesPeak,
   chooseDevice,
@@ -38,7 +39,7 @@ test('the empty page answers for an example by itself, and makes no entry and no
   await page.getByText('For example: ').waitFor();
   const sentence = () => page.locator('.sample .headline-lead').textContent();
   const first = await sentence();
-  assert.match(first, /at batch \d+ fits on an A100 80 GB: it needs [\d.]+ of [\d.]+ GiB\./);
+  assert.match(first, /at batch \d+ fits on an A100 80 GB: it needs [\d.]+ of [\d.]+\sGiB\./);
   const entries = await page.evaluate(() => history.length);
   const slider = page.getByRole('slider', { name: 'batch (slider)' });
   const before = await peakBytes(page);
@@ -67,6 +68,49 @@ test('a model opens by its name, and an unknown name shows the nearest', async (
   await field(page).fill('lama-9');
   await field(page).press('Enter');
   await page.getByText('the nearest names are llama-').first().waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('a popular run answers with one click, and its method is one of three', async () => {
+  const { page, errors } = await openPage(browser);
+  await page.getByRole('button', { name: 'Llama 3.1 8B QLoRA, RTX 4090' }).click();
+  await opened(page, 'Llama 3.1 8B');
+  const lead = page.locator(`${OPENED} .headline-lead`);
+  const run = /^QLoRA of Llama 3\.1 8B at batch 1 × 2,048 tokens (likely )?fits on a GeForce RTX 4090/;
+  await lead.getByText(run).waitFor();
+  const method = (name) => page.getByRole('radio', { name, exact: true });
+  assert.ok(await method('QLoRA').isChecked());
+  assert.equal(await page.getByLabel('quantised weights').inputValue(), 'nf4');
+  for (const [name, size] of Object.entries(SCREENS)) {
+    await page.setViewportSize(size);
+    assert.deepEqual(await accessibilityFaults(page), [], name);
+    assert.equal(await sideways(page), 0, `${name} scrolls sideways`);
+  }
+  await takePictures(page, 'method');
+  await page.setViewportSize(SCREENS.desktop);
+  await method('LoRA').check();
+  await lead.getByText(/LoRA of Llama 3\.1 8B/).waitFor();
+  await page.getByLabel('LoRA adapters').fill('16');
+  await page.getByLabel('LoRA adapters').press('Tab');
+  await page.locator('.hint-wrong').getByText('is a number').waitFor();
+  await method('Full').check();
+  await lead.getByText(/^Does not fit on a GeForce RTX 4090: Llama 3\.1 8B/).waitFor();
+  assert.ok(await page.getByLabel('LoRA adapters').isHidden());
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('an address of the Hub opens what it names, and a name without a version the newest', async () => {
+  const { page, errors } = await openPage(browser);
+  await field(page).fill('https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main');
+  await page.getByRole('option', { name: 'Llama 3.1 8B meta-llama' }).waitFor();
+  await field(page).press('Enter');
+  await opened(page, 'Llama 3.1 8B');
+  await field(page).fill('llama');
+  assert.match((await titles(page))[0], /^Llama 3\.3/, 'the newest first');
+  await field(page).fill('vit_b_16');
+  assert.deepEqual(await titles(page), ['ViT-B/16']);
   assert.deepEqual(errors, []);
   await page.close();
 });
@@ -124,7 +168,7 @@ test('a GPU of the strip makes the answer about it, and the own GPU is remembere
   await page.locator('#card-v100-16gb').click();
   await lead.getByText(/ on an? .*V100/).waitFor();
   assert.equal(await page.locator('#card-v100-16gb').getAttribute('aria-pressed'), 'true');
-  assert.match(await page.locator('.need-lead').textContent(), /^V100.*: [\d.]+ of [\d.]+ GiB$/);
+  assert.match(await page.locator('.need-lead').textContent(), /^V100.*: [\d.]+ of [\d.]+\sGiB$/);
   assert.equal(await deviceField(page).inputValue(), 'v100-16gb');
   await page.getByLabel('My GPU').selectOption('rtx-2080-ti');
   await lead.getByText(/ on a GeForce RTX 2080 Ti/).waitFor();

@@ -59,7 +59,7 @@ test('on the empty page a message is explained, and its settings wait for a mode
   await card(page).waitFor();
   const text = await card(page).textContent();
   assert.match(text, /CUDA ran out of memory on GPU 0/);
-  assert.match(text, /It asked for 1\.00 GiB where 512\.00 MiB was free: 512\.00 MiB short\./);
+  assert.match(text, /It asked for 1\.00\sGiB where 512\.00\sMiB was free: 512\.00\sMiB short\./);
   assert.match(text, /other processes/i);
   assert.match(text, /Open the model of this run/);
   assert.match(text, /T4/);
@@ -79,6 +79,15 @@ test('on the empty page a message is explained, and its settings wait for a mode
   assert.ok(requests.every((url) => url.startsWith(browser.address)));
 });
 
+test('a message of one line is one, typed or pasted', async () => {
+  const { page, errors } = await openPage(browser);
+  const field = page.getByRole('combobox', { name: 'Open a model' });
+  await field.fill('RuntimeError: CUDA error: out of memory');
+  await page.getByRole('option', { name: 'Explain this message' }).click();
+  await card(page).getByText('Memory ran out in the CUDA runtime').waitFor();
+  assert.deepEqual(errors, []);
+});
+
 test('with the model its place in the step is found, with the batch that it had', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50');
   await paste(page, MESSAGE);
@@ -91,7 +100,7 @@ test('with the model its place in the step is found, with the batch that it had'
   await page.setViewportSize(SCREENS.desktop);
   await where.getByRole('button', { name: 'Use this batch' }).click();
   await page.waitForFunction(() =>
-    /in the forward pass of .*batch_norm.* with 14\.0\d? GiB allocated/.test(
+    /in the forward pass of .*batch_norm.* with 14\.0\d?\sGiB allocated/.test(
       document.querySelector('.message-where').textContent,
     ),
   );
@@ -99,6 +108,9 @@ test('with the model its place in the step is found, with the batch that it had'
   await page.locator('.headline-lead').getByText(/Does not fit on a T4/).waitFor();
   await where.getByRole('button', { name: 'Show on the timeline' }).click();
   assert.match(await page.locator('.readout-when').textContent(), /At the pin/);
+  await page.locator('#message-search').click();
+  await page.locator('.fit-plan li').first().waitFor();
+  assert.equal(await page.getByRole('tab', { selected: true }).getAttribute('id'), 'tab-suggestions');
   for (const [name, size] of Object.entries(SCREENS)) {
     await page.setViewportSize(size);
     assert.deepEqual(await accessibilityFaults(page), [], name);
@@ -146,7 +158,7 @@ test('nvidia-smi says which card it is, and what others hold of it', async () =>
   await card(page).waitFor();
   const text = await card(page).textContent();
   assert.match(text, /This machine has a T4/);
-  assert.match(text, /GPU 0 has 2\.49 of 14\.8 GiB in use/);
+  assert.match(text, /GPU 0 has 2\.49 of 14\.8\sGiB in use/);
   assert.equal(await device(page), 't4');
   await unfoldSettings(page);
   await page.getByText('Your GPU (').waitFor();

@@ -52,22 +52,12 @@ pub(crate) fn ShareButton(
                 <p class="hint">
                     {move || shared.with(|shared| shared.as_ref().map(keep::in_the_link))}
                 </p>
-                {move || {
-                    shared.with(|shared| {
-                        shared.as_ref().map(|shared| {
-                            view! {
-                                <Code
-                                    id="share-embed".to_owned()
-                                    summary=tr("Code to embed it in a page")
-                                    code=keep::embedding(&shared.link)
-                                />
-                            }
-                        })
-                    })
-                }}
                 <p class="hint">
                     {tr("It contains no weights. The part after # never leaves your browser.")}
                 </p>
+                {move || shared.with(|shared| keep::frame(shared.as_ref()?)).map(|code| {
+                    view! { <Code id="embed-code".to_owned() summary=tr("Embed this answer in a page") code /> }
+                })}
                 <button type="button" class="show-all" on:click=move |_| on_file.run(())>
                     {tr("Save it as a file instead, to drop here later")}
                 </button>

@@ -74,16 +74,12 @@ pub(crate) fn speak(current: RwSignal<Language>, wanted: Language) {
         if wanted == current.get_untracked() || !fetch(wanted).await {
             return;
         }
+        if let Some(document) = web_sys::window().and_then(|window| window.document()) {
+            document.set_title(&tr("Highwater: will it fit on your GPU?"));
+        }
         on_root("lang", wanted.tag());
         current.set(wanted);
     });
-}
-
-/// Names the browser's tab.
-pub(crate) fn name_tab(title: &str) {
-    if let Some(document) = web_sys::window().and_then(|window| window.document()) {
-        document.set_title(title);
-    }
 }
 
 fn on_root(attribute: &str, value: &str) {

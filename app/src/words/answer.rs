@@ -1,19 +1,17 @@
 //! The answer in a sentence, what follows from it, and why real memory may differ.
 
-use std::sync::Arc;
+use std::fmt::Display;
 
-use highwater_core::Config;
-use highwater_core::config::SETTINGS;
 use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;
-use highwater_core::report::{Certainty, DeviceVerdict, Gap, Report, Verdict};
+use highwater_core::report::{Certainty, Gap, Report, Verdict};
 use highwater_core::wording;
 use highwater_core::wording::answer::Devices;
 use leptos::prelude::Get as _;
 
 use super::format;
 use super::language::{fill, spoken, tr};
-use super::names::{short_name, spaced, stated};
+use super::names::{model_name, short_name, spaced, stated};
 use crate::model::derived::{Count, Derived};
 use crate::model::examples::EXAMPLES;
 
@@ -46,6 +44,36 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
         );
     }
     Headline { lead, rest: spaced(&rest), verdict }
+}
+
+/// What the browser's tab says: the model and its verdict, so that the entries of a history differ.
+pub(crate) fn tab_title(model: Option<&str>, report: Option<&Report>) -> String {
+    let Some(model) = model.map(model_name) else {
+        return tr("Highwater: will it fit on your GPU?");
+    };
+    let Some(report) = report else {
+        return fill("{model} · Highwater", &[("model", &model)]);
+    };
+    let verdict = report.verdict.verdict;
+    let verdict = if report.is_open() { verdict.of_lower_bound() } else { verdict };
+    let gpu = short_name(&report.verdict.name);
+    let verdict = format::verdict(verdict);
+    let parts: [(&str, &dyn Display); 3] =
+        [("model", &model), ("verdict", &verdict), ("gpu", &gpu)];
+    fill("{model} · {verdict} on {gpu} · Highwater", &parts)
+}
+
+/// The settings behind an answer in one line, for paper, which has no controls; empty where there are none.
+pub(crate) fn settings_line(report: &Report) -> String {
+    if report.recorded.is_some() {
+        return String::new();
+    }
+    let config = &report.config;
+    let dims = config.dims.iter().map(|(name, size)| format!("{name} {}", format::grouped(*size)));
+    let stated = [tr(config.precision.label()), tr(config.optimizer.label())];
+    let unusual = config.unusual().into_iter();
+    let unusual = unusual.map(|(name, value)| [&name.replace('-', " "), " ", &value].concat());
+    dims.chain(stated).chain(unusual).collect::<Vec<_>>().join(" · ")
 }
 
 /// On how many devices the run fits; empty where there are not several.
@@ -86,21 +114,6 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
         None => return None,
     };
     Some((tr("Lower bound."), why))
-}
-
-/// The settings that every answer has, and those that are not as usual: `precision: fp32 · optimizer: adamw`.
-pub(crate) fn trained(config: &Config) -> String {
-    let shown = SETTINGS.iter().filter(|row| row.stated || row.is_changed(config));
-    let said = shown.map(|row| [&tr(row.label), ": ", &row.typed(config)].concat());
-    said.collect::<Vec<_>>().join(" · ")
-}
-
-/// What the browser's tab is called: the model and how it ends on the chosen GPU, where there is one.
-pub(crate) fn tab(answer: Option<(String, Arc<Report>)>) -> String {
-    let Some((name, report)) = answer else { return tr("Highwater: will this training run fit?") };
-    let DeviceVerdict { verdict, name: gpu, .. } = &report.verdict;
-    let ends = [format::verdict_symbol(*verdict), " ", &format::verdict_short(*verdict)].concat();
-    [&name, &ends, short_name(gpu), "Highwater"].join(" · ")
 }
 
 /// A chance that no line breaks.
