@@ -7,7 +7,7 @@ use web_sys::{MediaQueryList, Storage};
 
 use crate::model::language::Language;
 use crate::model::theme::Theme;
-use crate::words::language::fetch;
+use crate::words::language::{fetch, tr};
 
 const THEME: &str = "highwater-theme";
 const LANGUAGE: &str = "highwater-language";
