@@ -39,7 +39,7 @@ const MARKS: [&str; 8] = [
 const CALLS: [&str; 2] = ["fault(", "note("];
 /// Texts of small tables in the components.
 const LISTED: [&str; 9] = [
-    "near the limit",
+    "most relevant",
     "all",
     "it fits on",
     "too small",

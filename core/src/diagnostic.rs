@@ -98,11 +98,6 @@ impl Diagnostics {
         diagnostics.into_iter().for_each(|diagnostic| self.push(diagnostic));
     }
 
-    /// Whether there is one of this code so far.
-    pub fn has(&self, code: &str) -> bool {
-        self.found.borrow().iter().any(|found| found.code == code)
-    }
-
     /// All, in the order in which they were found.
     pub fn into_inner(self) -> Vec<Diagnostic> {
         self.found.into_inner()

@@ -129,7 +129,7 @@ mod tests {
         };
         let finding = Finding { place: Some(spot), ..Finding::default() };
         assert_eq!(
-            lead(Some(&finding)),
+            lead(Some(&finding)).replace('\u{a0}', " "),
             "Likely in the forward pass of relu1 (aten::relu), iterations 1, 2: 392.00 MiB of workspace, with \
              98.00 MiB allocated."
         );

@@ -193,10 +193,10 @@ mod tests {
             ..Fragmentation::default()
         };
         assert_eq!(
-            unused(&found),
-            "200.00 MiB is reserved and not allocated: 120.00 MiB in 1 hole over 100.00 MiB, \
-             59.00 MiB in 14 holes of 1.00 MiB to 10.00 MiB, 1.00 MiB in 2 holes of the small pool, \
-             20.00 MiB in 1 segment without any block, which empty_cache would give back. \
+            unused(&found).replace('\u{a0}', " "),
+            "200.00 MiB is reserved and not allocated: 120 MiB in 1 hole over 100.00 MiB, \
+             59.0 MiB in 14 holes of 1.00 MiB to 10.00 MiB, 1.00 MiB in 2 holes of the small pool, \
+             20.0 MiB in 1 segment without any block, which empty_cache would give back. \
              A tensor of more than 120.00 MiB needs new memory."
         );
         assert_eq!(unused(&Fragmentation::default()), "All that is reserved is allocated.");

@@ -282,7 +282,11 @@ pub(super) fn missing_elsewhere(view: &View<'_>) -> Option<(Bytes, bool)> {
     // A result, and a mask of bytes.
     let kept = |value: ValueId| view.typed.ty(value).map(|ty| ty.size() + Bytes(ty.numel()));
     let between = |(_, node): (NodeId, &Node)| match node.op.as_str() {
-        "Linear" | "Gemm" => kept(activated(view, node.input(0)?)?),
+        "Linear" | "Gemm" => {
+            let result = activated(view, node.input(0)?)?;
+            let maker = view.producer(result)?;
+            kept(result).filter(|_| !are_numbered(&maker.module, &node.module))
+        }
         // The call of a dynamo file states its dropout.
         "Recurrent" if node.origin.is_none() && node.int("drops") != Some(1) => {
             let gaps = u64::try_from(node.int("layers")?).ok()?.checked_sub(1)?;
@@ -305,6 +309,15 @@ pub(super) fn missing_elsewhere(view: &View<'_>) -> Option<(Bytes, bool)> {
     // Parameters have gradients, and usually two moments.
     let all = sizes(false) + sizes(true).times(4);
     Some((kept, kept.times(MATTERS) >= all))
+}
+
+/// Whether two modules have numbers in one container: these have a gap where a module is missing.
+fn are_numbered(one: &str, other: &str) -> bool {
+    let place = |path: &str| {
+        let (container, number) = path.rsplit_once('.').unwrap_or(("", path));
+        number.parse::<u64>().is_ok().then(|| container.to_owned())
+    };
+    place(one).is_some_and(|container| place(other) == Some(container))
 }
 
 /// COUNT: what is kept times this is at least all there is, where it deserves a warning.

@@ -43,7 +43,6 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
     let has = |op: &str| view.nodes().any(|(_, node)| node.op == op);
     let attends = has("Softmax") || has("Attention");
     let is_asked = config.dropout == Dropout::Auto;
-    let is_pointed_out = view.sink.has("missing-modules");
     if is_asked && attends && has("LayerNormalization") && !has("Dropout") {
         let message = say!(
             "the file has no dropout: either the model has none, or it was exported for inference; \
@@ -66,7 +65,7 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
         );
         view.say(Severity::Info, "no-dropout", message);
     } else if let Some((kept, matters)) =
-        dropout::missing_elsewhere(view).filter(|_| is_asked && !has("Dropout") && !is_pointed_out)
+        dropout::missing_elsewhere(view).filter(|_| is_asked && !has("Dropout"))
     {
         let message = say!(
             "the file has no dropout: either the model has none, or it was exported for inference. Between its \
