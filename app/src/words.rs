@@ -16,7 +16,9 @@ mod vocabulary;
 
 #[cfg(test)]
 pub(crate) use answer::headline;
-pub(crate) use answer::{Headline, certainty, chance, doubt, how_far, newest_headline};
+pub(crate) use answer::{
+    Headline, certainty, chance, doubt, how_far, newest_headline, settings_line, tab_title,
+};
 pub(crate) use names::{
     model_name, moment, phase, phase_short, pool, pool_name, segments, sentence, severity,
     short_name, when,

@@ -1,6 +1,7 @@
 //! `highwater estimate … --picture FILE`: the timeline as an SVG.
 
 use highwater_core::Report;
+use highwater_core::bytes::grouped;
 use highwater_core::device::Verdict;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};
@@ -17,7 +18,7 @@ pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
     legend.extend(compared.map(|report| report.model.name.clone()));
     let words = Words {
         title: answer.headline().lead.to_string(),
-        gpus: picture::shown_gpus(answer).map(|device| gpu(answer, device)).collect(),
+        gpus: picture::shown_gpus(answer, None).map(|device| gpu(answer, device)).collect(),
         limits: picture::limits(answer, |limit| {
             format!("{}: {} usable", limit.name, limit.bytes.short())
         }),
@@ -37,12 +38,21 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
     let word = match verdict.verdict {
         Verdict::Fits => "\u{2713} fits",
         Verdict::LikelyFits => "\u{2248} likely fits",
-        Verdict::FitsAfterFlush => "\u{21bb} fits after cache flush",
-        Verdict::NotKnown => "? not known",
-        Verdict::LikelyDoesNotFit => "\u{2715} likely does not fit",
-        Verdict::DoesNotFit => "\u{2715} does not fit",
+        Verdict::FitsAfterFlush => "\u{21bb} flushes",
+        Verdict::NotKnown => "? unknown",
+        Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => "\u{2715} too big",
     };
-    let largest = answer.largest(device).proposed();
+    let largest = device.largest;
+    let batch = match (largest.likely, largest.without_flush, largest.with_flush) {
+        _ if answer.batch.is_none() => String::new(),
+        (_, Some(batch), _) if verdict.verdict == Verdict::NotKnown => {
+            format!("largest batch at most {}", grouped(batch))
+        }
+        (Some(batch), ..) => format!("largest batch {}", grouped(batch)),
+        (None, Some(batch), _) => format!("batch {} at best", grouped(batch)),
+        (None, None, Some(batch)) => format!("batch {} with flushes", grouped(batch)),
+        (None, None, None) => "no batch fits".to_owned(),
+    };
     Gpu {
         name: verdict.name.clone(),
         need,
@@ -50,7 +60,7 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
         verdict: verdict.verdict,
         word: word.to_owned(),
         amounts: Sentence::of("{need}").with("need", Part::Of(need, usable)).to_string(),
-        batch: largest.map_or_else(String::new, |batch| format!("largest batch {batch}")),
+        batch,
         is_chosen: verdict.id == answer.report.verdict.id,
     }
 }

@@ -6,6 +6,8 @@ use highwater_core::Bytes;
 use highwater_core::report::Report;
 
 use crate::blocks::{Block, blocks};
+use crate::compared;
+use crate::float;
 use crate::palette::Ink;
 use crate::pen::{Area, Point, whole};
 use crate::scene::Limit;
@@ -41,6 +43,8 @@ pub enum Face {
     Chosen,
     /// It names other limits.
     Other,
+    /// It names the run that this one is compared with.
+    Kept,
 }
 
 /// Where labels may be.
@@ -216,6 +220,43 @@ pub fn limit_labels(
     labels
 }
 
+/// COUNT: columns that one box of a line covers.
+const STRETCH: usize = 4;
+
+/// The label of the run that this one is compared with, above its line where that is highest. From then on the line
+/// is taken, so that it strikes through no other text.
+pub fn kept_label(curves: &Curves<'_>, name: &str, room: &mut Room) -> Option<Label> {
+    let sizes = compared::sizes(curves.data, curves.columns, curves.compared?);
+    let area = room.area;
+    let column = f64::from(area.width) / float(Bytes(sizes.len().max(1) as u64));
+    let heights: Vec<i32> = sizes.iter().map(|&size| height_of(area, size, curves.top)).collect();
+    // Each stretch begins with the last column of the one before: the line between them belongs to it.
+    let begins = (0..heights.len()).step_by(STRETCH);
+    let line: Vec<Area> = begins
+        .filter_map(|begin| {
+            let stretch =
+                heights.get(begin.saturating_sub(1)..(begin + STRETCH).min(heights.len()))?;
+            let (top, bottom) = (*stretch.iter().min()?, *stretch.iter().max()?);
+            let place = |column_at: usize| whole(float(Bytes(column_at as u64)) * column);
+            let left = area.left + place(begin);
+            let width = place(begin + STRETCH) - place(begin);
+            Some(Area { left, top: top - 2, width, height: bottom - top + 4 })
+        })
+        .collect();
+    room.taken.extend(&line);
+    let mut highest = line;
+    highest.sort_by_key(|part| part.top);
+    let wide = width(name, room.em);
+    let place = highest.into_iter().find_map(|part| {
+        let middle = part.left + part.width / 2 - wide / 2;
+        let left = middle.min(area.right() - wide - 4).max(area.left + 4);
+        let place = room.text(name, (left, 0));
+        let place = Area { top: part.top - place.height, ..place };
+        (place.top >= area.top && room.is_free(place)).then_some(place)
+    })?;
+    Some(Label { text: name.to_owned(), at: room.take(place), face: Face::Kept })
+}
+
 /// A layer of the stack along the picture, or a part of one.
 struct Strip {
     name: String,
@@ -361,6 +402,35 @@ mod tests {
             placed(&Timeline { categories: vec![ByCategory::default()], ..hill() }, &[]).0,
             ""
         );
+    }
+
+    #[test]
+    fn what_is_compared_has_its_name_and_strikes_through_no_other() {
+        let (data, other) = (hill(), timeline(&[10, 20, 40, 50, 40, 20, 10, 5], &[]));
+        let mut data = data;
+        data.phases.clone_from(&other.phases);
+        let columns: Vec<usize> = (0..data.event.len()).collect();
+        let curves = Curves {
+            data: &data,
+            columns: &columns,
+            stack: Stack::Category,
+            top: Bytes(100),
+            ticks: &[],
+            compared: Some(&other),
+            limits: &[],
+            tensors: &[],
+        };
+        let mut room = Room { area: AREA, em: 13.0, taken: Vec::new() };
+        let kept = kept_label(&curves, "Kept: other", &mut room).expect("it has room");
+        assert_eq!((kept.text.as_str(), kept.face), ("Kept: other", Face::Kept));
+        let line: Vec<Area> = room.taken.clone();
+        let names = ["parameters", "", "", "", "", "activations", ""].map(str::to_owned);
+        let before = room.taken.len();
+        let named = labels(&curves, &names, &mut room);
+        assert!(!named.is_empty());
+        for place in &room.taken[before..] {
+            assert!(line.iter().all(|part| !overlap(*part, *place)), "{place:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The colours of the pictures, by the names that the style sheet of the page gives them.
 
+use highwater_core::device::Verdict;
 use highwater_core::trace::Category;
 use plotters::style::RGBColor;
 
@@ -24,6 +25,10 @@ pub enum Ink {
     Accent,
     /// What fits.
     Fits,
+    /// What likely fits.
+    Tight,
+    /// What fits once the cache is flushed.
+    Flush,
     /// What does not.
     Fails,
     /// The layer of a category.
@@ -44,7 +49,7 @@ const TINTS: [f64; DEPTHS] = [-0.3, -0.18, -0.06, 0.08, 0.2, 0.32];
 pub const MODULES: usize = 8;
 
 /// Single colours: their names in the style sheet, and their values on a light ground.
-const SINGLE: [(Ink, &str, RGBColor); 9] = [
+const SINGLE: [(Ink, &str, RGBColor); 11] = [
     (Ink::Ground, "ground", RGBColor(0xff, 0xff, 0xff)),
     (Ink::Text, "ink", RGBColor(0x16, 0x19, 0x1d)),
     (Ink::Soft, "ink-soft", RGBColor(0x56, 0x5d, 0x67)),
@@ -53,6 +58,8 @@ const SINGLE: [(Ink, &str, RGBColor); 9] = [
     (Ink::Grid, "grid", RGBColor(0xe4, 0xe6, 0xea)),
     (Ink::Accent, "accent", RGBColor(0x3a, 0x49, 0xc9)),
     (Ink::Fits, "verdict-fits", RGBColor(0x1b, 0x7a, 0x43)),
+    (Ink::Tight, "verdict-tight", RGBColor(0x8a, 0x5a, 0x00)),
+    (Ink::Flush, "verdict-flush", RGBColor(0x6a, 0x4a, 0x9c)),
     (Ink::Fails, "verdict-fails", RGBColor(0xb3, 0x26, 0x1e)),
 ];
 
@@ -83,6 +90,17 @@ const fn light(category: Category) -> RGBColor {
 }
 
 impl Ink {
+    /// The colour of a verdict.
+    pub const fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Fits => Self::Fits,
+            Verdict::LikelyFits => Self::Tight,
+            Verdict::FitsAfterFlush => Self::Flush,
+            Verdict::NotKnown => Self::Soft,
+            Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => Self::Fails,
+        }
+    }
+
     /// The colour of a layer, out of `layers` layers.
     pub fn of_layer(stack: Stack, layer: usize, layers: usize) -> Self {
         match stack {

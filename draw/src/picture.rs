@@ -1,7 +1,7 @@
 //! The timeline as a complete picture: title, settings, GPUs, axis, stack, phases and legend.
 
 use highwater_core::Bytes;
-use highwater_core::device::Verdict;
+use highwater_core::device::{USUAL, Verdict};
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Report, Timeline};
 use highwater_core::trace::Phase;
@@ -13,9 +13,9 @@ use crate::blocks;
 use crate::columns::columns;
 use crate::float;
 use crate::hatch::stripes;
-use crate::labels::{Face, Label, Mark, Room, labels, limit_labels, width};
+use crate::labels::{Face, Label, Mark, Room, kept_label, labels, limit_labels, width};
 use crate::palette::{Ink, Palette};
-use crate::pen::{Area, Drawn, HPos, Pen, Text, whole};
+use crate::pen::{Area, Drawn, HPos, Pen, Point, Text, whole};
 use crate::pyramid::Pyramid;
 use crate::scene::{Limit, Part, top};
 use crate::span::Span;
@@ -42,8 +42,6 @@ const ENTRY: i32 = (WHOLE.width - MARGIN - LEFT) / ABREAST;
 /// Pixels of a GPU's box from above, and between two.
 const CARD: i32 = 98;
 const GAP: i32 = 12;
-/// The GPUs that are shown besides the chosen one: those that people ask for.
-const GPUS: [&str; 5] = ["t4", "v100-16gb", "a100-80gb", "h100-80gb", "rtx-4090"];
 /// The name of the site.
 const SITE: &str = "Highwater";
 
@@ -90,18 +88,24 @@ pub struct Gpu {
     pub is_chosen: bool,
 }
 
-/// The GPUs of an answer that its picture shows: a few that many people ask for, and the chosen one.
-pub fn shown_gpus(answer: &Answer) -> impl Iterator<Item = &DeviceAnswer> {
-    let chosen = &answer.report.verdict.id;
-    answer.devices.iter().filter(move |device| {
-        GPUS.contains(&device.verdict.id.as_str()) || device.verdict.id == *chosen
-    })
+/// The GPUs of an answer that its picture shows, in the order of the page's cards: the usual ones, and behind
+/// them the chosen one, or else the user's own.
+pub fn shown_gpus<'a>(
+    answer: &'a Answer,
+    mine: Option<&'a str>,
+) -> impl Iterator<Item = &'a DeviceAnswer> {
+    let chosen = Some(answer.report.verdict.id.as_str());
+    let is_other = |id: &&str| !USUAL.contains(id);
+    let last = chosen.filter(is_other).or_else(|| mine.filter(is_other));
+    let known = |id| answer.devices.iter().find(move |device| device.verdict.id == id);
+    USUAL.into_iter().chain(last).filter_map(known)
 }
 
 /// The limits of these GPUs, each with the text that `say` returns for it.
 pub fn limits(answer: &Answer, say: impl Fn(&Limit) -> String) -> Vec<(Limit, String)> {
     let chosen = &answer.report.verdict;
-    let others = shown_gpus(answer).map(|device| &device.verdict).filter(|it| it.id != chosen.id);
+    let others =
+        shown_gpus(answer, None).map(|device| &device.verdict).filter(|it| it.id != chosen.id);
     let limits = others.map(|device| Limit::of(device, false));
     let all = limits.chain([Limit::of(chosen, true)]);
     all.map(|limit| (limit.clone(), say(&limit))).collect()
@@ -165,11 +169,7 @@ fn gpus<B: DrawingBackend>(pen: &mut Pen<'_, B>, gpus: &[Gpu], top: i32) -> Draw
         let card = Area { left, top, width: wide, height: CARD };
         let (edge, thick) = if gpu.is_chosen { (Ink::Accent, 2) } else { (Ink::Grid, 1) };
         pen.bars(card.frame(thick), pen.colour(edge))?;
-        let ink = match gpu.verdict {
-            Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => Ink::Fails,
-            Verdict::NotKnown => Ink::Soft,
-            Verdict::Fits | Verdict::LikelyFits | Verdict::FitsAfterFlush => Ink::Fits,
-        };
+        let ink = Ink::of_verdict(gpu.verdict);
         let (inner, right) = (left + 10, card.right() - 10);
         let room = right - inner;
         let name = Text { bold: true, ..Text::LABEL };
@@ -261,13 +261,20 @@ fn axis_and_stack<B: DrawingBackend>(
     let mut sorted = limits.clone();
     sorted.sort_by_key(|limit| limit.bytes);
     let mut placed = limit_labels(&sorted, top, &say, &mut room);
+    let kept = words.legend.last().filter(|_| words.compared.is_some());
+    placed.extend(kept.and_then(|name| kept_label(&curves, name, &mut room)));
     placed.extend(labels(&curves, &words.legend, &mut room));
     for Label { text, at, face } in placed {
         let style = match face {
             Face::On(ink) => Text { on: Some(ink), ..Text::LABEL },
             Face::Chosen => Text { ink: Ink::Fails, ..Text::LABEL },
             Face::Other => Text { ink: Ink::Soft, ..Text::LABEL },
+            Face::Kept => Text { ink: Ink::Accent, ..Text::LABEL },
         };
+        // The names of lines may lie on the stack.
+        if !matches!(face, Face::On(_)) {
+            behind(pen, &text, at, em)?;
+        }
         pen.text(&text, at, HPos::Center, style)?;
     }
     pen.bars([plot.across(plot.bottom(), 1)], pen.colour(Ink::Text).mix(0.5))
@@ -286,11 +293,18 @@ fn peak<B: DrawingBackend>(
     let (x, y) = mark.at;
     let text = mark.text();
     // The line of the reserved bytes is often as high.
-    let wide = width(&text, f64::from(Text::LABEL.size));
-    let left = if mark.is_left { x + aside - wide } else { x + aside };
-    let behind = Area { left: left - 2, top: y - 21, width: wide + 4, height: 18 };
-    pen.bars([behind], pen.colour(Ink::Ground).mix(0.85))?;
+    let em = f64::from(Text::LABEL.size);
+    let half = width(&text, em) / 2;
+    let middle = if mark.is_left { x + aside - half } else { x + aside + half };
+    behind(pen, &text, (middle, y - 12), em)?;
     pen.text(&text, (x + aside, y - 12), side, Text { bold: true, ..Text::LABEL })
+}
+
+/// Sets a text off from what it lies on, around its middle.
+fn behind<B: DrawingBackend>(pen: &mut Pen<'_, B>, text: &str, at: Point, em: f64) -> Drawn<B> {
+    let wide = width(text, em) + 4;
+    let area = Area { left: at.0 - wide / 2, top: at.1 - 9, width: wide, height: 18 };
+    pen.bars([area], pen.colour(Ink::Ground).mix(0.85))
 }
 
 fn phases<B: DrawingBackend>(

@@ -1,7 +1,6 @@
 //! Needed memory over sizes of a dimension, compared with the memory of GPUs.
 
 use highwater_core::Bytes;
-use highwater_core::trace::Category;
 use plotters::prelude::DrawingBackend;
 use plotters::style::RGBAColor;
 use serde::{Deserialize, Serialize};
@@ -63,8 +62,8 @@ impl Curve<'_> {
             self.points.iter().map(|point| self.place(area, point.size, of(point))).collect()
         };
         let thick = pen.pixels(2.0);
-        let activations = pen.colour(Ink::Category(Category::Activation));
-        pen.line(along(|point| point.allocated), thick, activations)?;
+        // No colour of a category: what is allocated is all of them.
+        pen.line(along(|point| point.allocated), thick, pen.colour(Ink::Edge))?;
         pen.line(along(|point| point.need), thick, pen.colour(Ink::Text))?;
         for &(size, bytes) in self.marks {
             dot(pen, self.place(area, size, bytes), 5.0, pen.colour(Ink::Text))?;
@@ -110,7 +109,8 @@ impl Frame {
         let highest = points.iter().map(|point| point.need).max().unwrap_or_default();
         let near = limits.iter().filter(|limit| limit.0 <= highest.times(2).0);
         let top = near.copied().max().unwrap_or_default().max(highest).max(Bytes(1));
-        Self { reach, top: top + Bytes(top.0 / 12) }
+        // A limit at the top has two lines of text above it.
+        Self { reach, top: top + Bytes(top.0 / 6) }
     }
 
     /// From the left, as a share of the width.
@@ -123,6 +123,15 @@ impl Frame {
     pub fn y(&self, bytes: Bytes) -> f64 {
         (float(bytes) / float(self.top)).min(1.0)
     }
+}
+
+/// Round sizes up to the largest, at most so many.
+pub fn round_sizes(reach: u64, most: u64) -> Vec<u64> {
+    let decades = (0..19).map(|power| 10_u64.pow(power));
+    let mut steps =
+        decades.flat_map(|decade| [1, 2, 5].map(|factor| decade.saturating_mul(factor)));
+    let step = steps.find(|step| reach / step <= most).unwrap_or(u64::MAX);
+    (1..=reach / step).map(|n| n * step).collect()
 }
 
 /// A share in thousandths.
@@ -174,7 +183,7 @@ mod tests {
             <svg width="40" height="20" viewBox="0 0 40 20" xmlns="http://www.w3.org/2000/svg">
             <rect x="0" y="10" width="40" height="1" opacity="1" fill="#E4E6EA" stroke="none"/>
             <polygon opacity="1" fill="#565D67" points="0,9 0,8 4,8 4,9 0,9 8,9 8,8 12,8 12,9 0,9 16,9 16,8 20,8 20,9 0,9 24,9 24,8 28,8 28,9 0,9 32,9 32,8 36,8 36,9 0,9 "/>
-            <polyline fill="none" opacity="1" stroke="#E2602A" stroke-width="2" points="10,18 20,16 40,12 "/>
+            <polyline fill="none" opacity="1" stroke="#8B929C" stroke-width="2" points="10,18 20,16 40,12 "/>
             <polyline fill="none" opacity="1" stroke="#16191D" stroke-width="2" points="10,16 20,12 40,4 "/>
             <circle cx="30" cy="8" r="6" opacity="1" fill="#FFFFFF" stroke="none" stroke-width="1"/>
             <circle cx="30" cy="8" r="4" opacity="1" fill="#16191D" stroke="none" stroke-width="1"/>
@@ -204,9 +213,18 @@ mod tests {
     }
 
     #[test]
+    fn sizes_along_the_axis_are_round() {
+        assert_eq!(round_sizes(132, 7), [20, 40, 60, 80, 100, 120]);
+        assert_eq!(round_sizes(1131, 7), [200, 400, 600, 800, 1000]);
+        assert_eq!(round_sizes(3, 7), [1, 2, 3]);
+        assert!(round_sizes(0, 7).is_empty());
+        assert!(round_sizes(u64::MAX, 7).len() <= 7);
+    }
+
+    #[test]
     fn the_frame_holds_the_curve_and_limits_that_are_near() {
         let frame = Frame::of(&line(), &[Bytes::mib(1200), Bytes::mib(90_000)]);
-        assert_eq!(frame, Frame { reach: 8, top: Bytes::mib(1300) });
+        assert_eq!(frame, Frame { reach: 8, top: Bytes::mib(1400) });
         let frame = Frame { reach: 8, top: Bytes::mib(1000) };
         assert!((frame.x(4) - 0.5).abs() < 1e-9 && (frame.y(Bytes::mib(250)) - 0.25).abs() < 1e-9);
         assert_eq!(nearest(&line(), 5).map(|point| point.size), Some(4));

@@ -56,7 +56,7 @@ test('an answer is kept, and what changes is told by category and by module', as
   await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
   await panel.getByText('optimizer adamw → sgd').waitFor();
   const settings = await rows(page);
-  assert.ok(settings.some((row) => /^optimizer state: \u2212195 MiB$/.test(row)), settings.join('\n'));
+  assert.ok(settings.some((row) => /^optimizer state: \u2212195\sMiB$/.test(row)), settings.join('\n'));
   assert.ok(settings.some((row) => row.startsWith('optimizer: \u2212')), settings.join('\n'));
   await show(page, 'timeline');
   assert.ok((await accentPixels(page)) > 200, 'the kept run is a line on the timeline');

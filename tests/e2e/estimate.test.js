@@ -57,7 +57,7 @@ async function showAllGpus(page) {
 
 test('an example opens with one request, and its verdict reads', async () => {
   const { page, errors, requests } = await openJudged('ResNet-50');
-  assert.match(await verdict(page), / needs [\d.]+ of [\d.]+ GiB\. [\d.]+ GiB are allocated at the peak, in the (forward|backward) pass of \S+\./);
+  assert.match(await verdict(page), / needs [\d.]+ of [\d.]+\sGiB\. [\d.]+\sGiB are allocated at the peak, in the (forward|backward) pass of \S+\./);
   assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
   assert.deepEqual(requests, [`${browser.address}examples/resnet50.graph`]);
   assert.deepEqual(errors, []);
@@ -68,7 +68,7 @@ test('without what cuDNN chooses elsewhere, other GPUs do not read as fitting', 
   await browser.context.route('**/choices-*.bin', (route) => route.fulfill({ status: 404 }));
   const { page } = await openJudged('ResNet-50');
   // The GPU that is assumed needs none of them.
-  assert.match(await verdict(page), / needs [\d.]+ of [\d.]+ GiB/);
+  assert.match(await verdict(page), / needs [\d.]+ of [\d.]+\sGiB/);
   await showAllGpus(page);
   const row = (name) => page.locator('.gpu-table tbody tr', { hasText: name }).first();
   assert.match(await row('A100 80 GB').textContent(), /fits/);
@@ -102,7 +102,7 @@ test('a dropped file is read where it is, and the batch changes its verdict', as
   await verdict(page);
   await longestTaskMs(page);
   await page.getByRole('spinbutton', { name: 'batch' }).fill('256');
-  assert.match(await verdict(page), /at batch 256 .+ needs [\d.]+ of [\d.]+ GiB/);
+  assert.match(await verdict(page), /at batch 256 .+ needs [\d.]+ of [\d.]+\sGiB/);
   await page.getByRole('spinbutton', { name: 'batch' }).fill('100000');
   assert.match(await verdict(page), /Does not fit on an? .+: .+ at batch 100,000 needs .+ [GT]iB\./);
   t.diagnostic(`longest task while the batch changed: ${await longestTaskMs(page)} ms`);
@@ -188,7 +188,7 @@ test('the largest batch of a card is set by a click, and fits with a chance of 9
   const card = page.locator('.gpu-card-t4 .gpu-card-batch', { hasText: /largest batch \d/ });
   await card.waitFor();
   const largest = (await card.textContent()).match(/\d+/)[0];
-  assert.match(await card.getAttribute('title'), new RegExp(`^${largest} fits with a chance of 90 %; \\d+ with one of 5\\d.%`));
+  assert.match(await card.getAttribute('title'), new RegExp(`^${largest} fits with a chance of 90\\s%; \\d+ with one of 5\\d.%`));
   await card.click();
   await page.locator('.headline-lead', { hasText: `batch ${largest} likely fits on a T4` }).waitFor();
   await answered(page);
@@ -280,7 +280,7 @@ test('the timeline speaks to the keyboard', async () => {
   await plot.focus();
   await plot.press('p');
   const spoken = page.locator('.timeline-plot [aria-live]');
-  assert.match(await spoken.textContent(), /of iteration \d, .*event \d+ of .+: .+ GiB allocated/);
+  assert.match(await spoken.textContent(), /of iteration \d, .*event \d+ of .+: .+\sGiB allocated/);
   assert.match(await page.locator('.readout-when').textContent(), /At the cursor/);
   const atPeak = await spoken.textContent();
   await plot.press('Shift+ArrowLeft');

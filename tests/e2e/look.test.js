@@ -38,7 +38,7 @@ test('the empty page answers for an example by itself, and makes no entry and no
   await page.getByText('For example: ').waitFor();
   const sentence = () => page.locator('.sample .headline-lead').textContent();
   const first = await sentence();
-  assert.match(first, /at batch \d+ fits on an A100 80 GB: it needs [\d.]+ of [\d.]+ GiB\./);
+  assert.match(first, /at batch \d+ fits on an A100 80 GB: it needs [\d.]+ of [\d.]+\sGiB\./);
   const entries = await page.evaluate(() => history.length);
   const slider = page.getByRole('slider', { name: 'batch (slider)' });
   const before = await peakBytes(page);
@@ -124,7 +124,7 @@ test('a GPU of the strip makes the answer about it, and the own GPU is remembere
   await page.locator('#card-v100-16gb').click();
   await lead.getByText(/ on an? .*V100/).waitFor();
   assert.equal(await page.locator('#card-v100-16gb').getAttribute('aria-pressed'), 'true');
-  assert.match(await page.locator('.need-lead').textContent(), /^V100.*: [\d.]+ of [\d.]+ GiB$/);
+  assert.match(await page.locator('.need-lead').textContent(), /^V100.*: [\d.]+ of [\d.]+\sGiB$/);
   assert.equal(await deviceField(page).inputValue(), 'v100-16gb');
   await page.getByLabel('My GPU').selectOption('rtx-2080-ti');
   await lead.getByText(/ on a GeForce RTX 2080 Ti/).waitFor();

@@ -59,7 +59,7 @@ test('on the empty page a message is explained, and its settings wait for a mode
   await card(page).waitFor();
   const text = await card(page).textContent();
   assert.match(text, /CUDA ran out of memory on GPU 0/);
-  assert.match(text, /It asked for 1\.00 GiB where 512\.00 MiB was free: 512\.00 MiB short\./);
+  assert.match(text, /It asked for 1\.00\sGiB where 512\.00\sMiB was free: 512\.00\sMiB short\./);
   assert.match(text, /other processes/i);
   assert.match(text, /Open the model of this run/);
   assert.match(text, /T4/);
@@ -91,7 +91,7 @@ test('with the model its place in the step is found, with the batch that it had'
   await page.setViewportSize(SCREENS.desktop);
   await where.getByRole('button', { name: 'Use this batch' }).click();
   await page.waitForFunction(() =>
-    /in the forward pass of .*batch_norm.* with 14\.0\d? GiB allocated/.test(
+    /in the forward pass of .*batch_norm.* with 14\.0\d?\sGiB allocated/.test(
       document.querySelector('.message-where').textContent,
     ),
   );
@@ -146,7 +146,7 @@ test('nvidia-smi says which card it is, and what others hold of it', async () =>
   await card(page).waitFor();
   const text = await card(page).textContent();
   assert.match(text, /This machine has a T4/);
-  assert.match(text, /GPU 0 has 2\.49 of 14\.8 GiB in use/);
+  assert.match(text, /GPU 0 has 2\.49 of 14\.8\sGiB in use/);
   assert.equal(await device(page), 't4');
   await unfoldSettings(page);
   await page.getByText('Your GPU (').waitFor();

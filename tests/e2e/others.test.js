@@ -34,14 +34,14 @@ test('other estimators answer about the run on the page, and follow its settings
   await panel(page).getByText('No figure from LLMem').waitFor();
   const first = await answers(page);
   assert.ok(first.length >= 12, first.join('; '));
-  assert.match(first[0], /^Highwater: [\d.]+ GiB$/);
+  assert.match(first[0], /^Highwater: [\d.]+\sGiB$/);
   const need = await page.locator('.gpu-card-chosen .gpu-card-need').textContent();
   assert.ok(first[0].endsWith(` ${need.split(' of ')[0]} GiB`), `${first[0]} is not ${need}`);
   await takePictures(page, 'others');
   assert.deepEqual(await accessibilityFaults(page), []);
 
   const horus = await figure(page, 'Horus');
-  const gib = (row) => Number(/([\d.]+) GiB$/.exec(row)?.[1]);
+  const gib = (row) => Number(/([\d.]+)\sGiB$/.exec(row)?.[1]);
   await page.getByRole('slider', { name: 'batch (slider)' }).press('ArrowRight');
   await until(page, 'a higher figure', async () => gib(await figure(page, 'Horus')) > gib(horus));
   assert.deepEqual(errors, []);

@@ -27,7 +27,7 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
   loaded();
   await longestTask(page);
   await dropFile(page, TRACE);
-  await rest(page).getByText(/^190 MiB are allocated at the peak, .+ Fits on all \d+ GPUs\.$/).waitFor();
+  await rest(page).getByText(/^190\sMiB are allocated at the peak, .+ Fits on all \d+ GPUs\.$/).waitFor();
   await page.locator('.facts, dl').getByText('profiler trace', { exact: true }).waitFor();
 
   // Both sets of rules, of which one is shown.
@@ -36,10 +36,10 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
   const published = rules.getByRole('radio', { name: "xMem's rules" });
   assert.ok(await ours.isChecked());
   await published.check();
-  await rest(page).getByText(/^185 MiB are allocated at the peak, /).waitFor();
+  await rest(page).getByText(/^185\sMiB are allocated at the peak, /).waitFor();
   assert.ok(await published.isChecked());
   await ours.check();
-  await rest(page).getByText(/^190 MiB are allocated at the peak, /).waitFor();
+  await rest(page).getByText(/^190\sMiB are allocated at the peak, /).waitFor();
 
   // Categories are real ones, settings of the allocator are tried, and another card is another answer.
   await page.locator('.timeline-tools').getByRole('button', { name: 'by category' }).waitFor();
@@ -95,7 +95,7 @@ test('a prediction from the graph is kept beside the trace', async () => {
 test('what is no trace is refused, and what was there stays', async () => {
   const { page, errors } = await openPage(browser);
   await dropFile(page, TRACE);
-  await rest(page).getByText(/^190 MiB are/).waitFor();
+  await rest(page).getByText(/^190\sMiB are/).waitFor();
   const notice = page.locator('.notice');
   const cut = Buffer.from('{"schemaVersion": 1, "traceEvents": [{"ts": 1}, {');
   await dropFile(page, { name: 'cut.json', bytes: cut });

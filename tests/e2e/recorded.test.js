@@ -36,7 +36,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   loaded();
   await longestTask(page);
   await dropFile(page, recorded('gpt2'));
-  await rest(page).getByText(/^2\.38 GiB were allocated and 2\.75 GiB reserved at the peak, /).waitFor();
+  await rest(page).getByText(/^2\.38\sGiB were allocated and 2\.75\sGiB reserved at the peak, /).waitFor();
   await rest(page).getByText(/Fits on all \d+ GPUs\.$/).waitFor();
   assert.equal(await page.locator('.chip-text').textContent(), 'gpt2.pickle');
 
@@ -66,13 +66,13 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   const unused = page.locator('.segments-unused');
   assert.match(
     await unused.textContent(),
-    /^[\d.]+ MiB is reserved and not allocated: [\d.]+ MiB in \d+ holes .+\. A tensor of more than [\d.]+ MiB needs new memory\.$/,
+    /^[\d.]+\sMiB is reserved and not allocated: [\d.]+\sMiB in \d+ holes .+\. A tensor of more than [\d.]+\sMiB needs new memory\.$/,
   );
 
   // Other settings of the allocator.
   const whatIfs = page.locator('.what-ifs');
-  await whatIfs.getByText(/^With expandable_segments:True this run would have reserved [\d.]+ MiB less\.$/).waitFor();
-  assert.match(await whatIfs.locator('tbody tr').first().textContent(), /^default settings2\.75 GiBas recorded$/);
+  await whatIfs.getByText(/^With expandable_segments:True this run would have reserved [\d.]+\sMiB less\.$/).waitFor();
+  assert.match(await whatIfs.locator('tbody tr').first().textContent(), /^default settings2\.75\sGiBas recorded$/);
 
   // What there is no model for is not there.
   for (const gone of ['#tab-peak', '#tab-suggestions', '#tab-growth', '.autopsy', '.helps', '.trend', '#optimizer', '#precision', '.gpu-batch']) {
@@ -99,7 +99,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
 test('any moment can be looked at, another card chosen, and settings of the allocator tried', async () => {
   const { page, errors } = await openPage(browser);
   await dropFile(page, recorded('resnet18'));
-  await rest(page).getByText(/^259 MiB were allocated/).waitFor();
+  await rest(page).getByText(/^259\sMiB were allocated/).waitFor();
   await page.getByRole('slider', { name: /Memory over time/ }).focus();
   await page.keyboard.press('Home');
   await page.keyboard.press('Enter');

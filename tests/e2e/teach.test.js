@@ -53,7 +53,7 @@ test('a lesson hides the answer until one has guessed, and says how near that wa
   await page.setViewportSize(SCREENS.desktop);
 
   await page.getByRole('slider', { name: /peak of the second/ }).fill('150');
-  assert.match(await page.locator('output.lesson-guess').textContent(), /^300(\.\d+)? MiB$/);
+  assert.match(await page.locator('output.lesson-guess').textContent(), /^300(\.\d+)?\sMiB$/);
   await press(page, 'That is my guess: show me');
   const told = page.locator('.lesson-text').nth(1);
   await told.waitFor();

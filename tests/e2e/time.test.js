@@ -85,7 +85,7 @@ test('the axis of the timeline can be time, with cursor, pin and zoom', async ()
 test('suggestions state what they cost in time', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50', 'suggestions');
   const lever = page.locator('.lever', { hasText: 'heckpoint' }).first();
-  await lever.getByText(/\+\d+ % time for each sample/).waitFor();
+  await lever.getByText(/\+\d+\s% time for each sample/).waitFor();
   assert.deepEqual(errors, []);
   await page.close();
 });

@@ -244,7 +244,7 @@ fn summary(live: &[LiveTensor], found: &[usize]) -> String {
     let bytes: Bytes = found.iter().filter_map(|&at| Some(live.get(at)?.bytes)).sum();
     fill(
         "{count} tensors, {size} requested",
-        &[("count", &grouped(found.len() as u64)), ("size", &bytes)],
+        &[("count", &grouped(found.len() as u64)), ("size", &bytes.short())],
     )
 }
 

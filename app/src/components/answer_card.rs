@@ -62,6 +62,9 @@ pub(crate) fn AnswerCard(
                 on_basis=show_basis
                 times=derived.times
             />
+            <p class="print-settings">
+                {move || derived.report.get().map(|report| words::settings_line(&report))}
+            </p>
             <Settings
                 dims
                 devices=state.devices

@@ -232,6 +232,22 @@ fn Page(
             actions.ask_times.run(false);
         }
     });
+    let is_named = StoredValue::new(false);
+    Effect::new(move |_| {
+        let is_asking = state.lesson.get().is_some_and(Teaching::is_asking);
+        let name = state.loaded.with(|loaded| Some(loaded.as_ref()?.name.clone()));
+        let name = name.filter(|_| !state.is_sample());
+        let report = derived.report.get().filter(|_| !is_asking);
+        // The document has the title of the empty page.
+        if !is_named.get_value() && name.is_none() {
+            return;
+        }
+        is_named.set_value(true);
+        let title = words::tab_title(name.as_deref(), report.as_deref());
+        if let Some(document) = web_sys::window().and_then(|window| window.document()) {
+            document.set_title(&title);
+        }
+    });
     let keep = keep(state, derived, actions.play);
     let is_open = Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample());
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
@@ -482,6 +498,8 @@ fn Chart(
             on_view=Callback::new(move |view| state.view.set(view))
             on_cursor=Callback::new(move |event| state.cursor.set(event))
             on_pin=Callback::new(move |event| state.pin.set(event))
+            // Whoever moves along the picture reads what a lesson asks for.
+            inert=Signal::derive(move || state.lesson.get().is_some_and(Teaching::is_asking))
             times=derived.times
             generation=derived.generation
         />
@@ -576,6 +594,7 @@ fn Details(
                 devices=state.devices
                 generation=derived.generation
                 chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
+                mine=state.my_gpu
                 theme=state.theme.into()
                 on_choose=Callback::new(move |id: String| {
                     state.config.update(|config| config.choose_device(&id));

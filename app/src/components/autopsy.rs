@@ -35,7 +35,7 @@ fn inside(report: &Report) -> impl IntoView + use<> {
             view! {
                 <li>
                     <span class=["swatch ", class(category(group.why))].concat() aria-hidden="true"></span>
-                    <span class="byte-size" title=exact(group.bytes)>{group.bytes.to_string()}</span>
+                    <span class="byte-size" title=exact(group.bytes)>{group.bytes.short()}</span>
                     <span class="autopsy-share">{percent(group.bytes, autopsy.total)}</span>
                     <span class="autopsy-what">
                         {words::what(group)} ": "

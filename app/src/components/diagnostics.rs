@@ -64,7 +64,7 @@ fn how_sure(certainty: &Certainty) -> impl IntoView + use<> {
                 <p class="rests-on-message">
                     {prose(&tr(&words::sentence(&reason.what())))}
                     <span class="rests-on-bytes">
-                        {bytes.to_string()} " · " {format::percent(*bytes, total)}
+                        {bytes.short()} " · " {format::percent(*bytes, total)}
                     </span>
                 </p>
             </li>

@@ -9,8 +9,9 @@ use super::gpu_table::verdict_class;
 use crate::model::protocol::Device;
 use crate::model::state::DeviceRow;
 use crate::words;
-use crate::words::format::{self, grouped, length, share};
-use crate::words::language::{fill, tr};
+use crate::words::format::{self, length, share};
+use crate::words::keep;
+use crate::words::language::tr;
 
 /// One card for each GPU; a click makes the whole answer about it.
 #[component]
@@ -253,18 +254,9 @@ fn batch(known: Option<&(u64, Option<LargestBatch>)>, is_open: bool) -> impl Int
     let text = match known {
         None => "…".to_owned(),
         Some((_, None)) => String::new(),
-        Some((_, Some(LargestBatch { likely, without_flush, with_flush, .. }))) => {
-            match (*likely, *without_flush, *with_flush) {
-                (_, Some(batch), _) if is_open => {
-                    fill("largest batch at most {n}", &[("n", &grouped(batch))])
-                }
-                (Some(batch), _, _) => fill("largest batch {n}", &[("n", &grouped(batch))]),
-                (None, Some(batch), _) => fill("batch {n} at best", &[("n", &grouped(batch))]),
-                (None, None, Some(batch)) => {
-                    fill("batch {n} with flushes", &[("n", &grouped(batch))])
-                }
-                (None, None, None) => tr("no batch fits"),
-            }
+        Some((_, Some(largest))) => {
+            let verdict = if is_open { Verdict::NotKnown } else { Verdict::Fits };
+            keep::largest_batch(*largest, verdict)
         }
     };
     let unsearched = known.is_none().then(|| tr("largest batch not searched"));

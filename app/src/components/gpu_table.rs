@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use highwater_core::Report;
-use highwater_core::device::Class;
+use highwater_core::device::{Class, USUAL};
 use highwater_core::report::{DeviceVerdict, Verdict};
 use leptos::either::Either;
 use leptos::prelude::*;
@@ -16,8 +16,11 @@ use crate::model::theme::Theme;
 use crate::words::format::{self, grouped, length, share};
 use crate::words::language::{fill, tr};
 
-/// COUNT: GPUs shown at first: those that the run nearly fits on, or only just.
-const NEAR: usize = 9;
+/// COUNT: GPUs shown at first, and more where more stand on a card.
+const FIRST: usize = 9;
+
+/// COUNT: tenths of what is needed that a GPU near the limit has at most, and the other way round.
+const NEAR: u64 = 20;
 
 /// A line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,23 +51,26 @@ fn grouped_by_class(rows: &[DeviceRow], order: &[usize]) -> Vec<Line> {
     lines
 }
 
-/// The devices nearest to the line between fitting and not, and the chosen one.
-fn near(rows: &[DeviceRow], chosen: &str) -> Vec<usize> {
+/// The devices that matter: those on the cards above, and those nearest to the line between fitting and not.
+fn first(rows: &[DeviceRow], carded: impl Fn(&str) -> bool) -> Vec<usize> {
     let mut distances: Vec<(u64, usize)> = rows
         .iter()
         .enumerate()
         .map(|(at, row)| {
-            let is_chosen = row.device.with_value(|device| device.id == chosen);
+            let is_carded = row.device.with_value(|device| carded(&device.id));
             let distance = row.verdict.with(|known| {
                 let (_, known) = known.as_ref()?;
                 let (need, usable) = (known.need.0, known.usable().0.max(1));
-                Some(need.max(usable).saturating_mul(1000) / need.min(usable).max(1))
+                Some(need.max(usable).saturating_mul(10) / need.min(usable).max(1))
             });
-            (if is_chosen { 0 } else { distance.unwrap_or(u64::MAX) }, at)
+            (if is_carded { 0 } else { distance.unwrap_or(u64::MAX) }, at)
         })
         .collect();
     distances.sort_by_key(|&(distance, at)| (distance, at));
-    distances.into_iter().take(NEAR).map(|(_, at)| at).collect()
+    let carded = distances.iter().take_while(|&&(distance, _)| distance == 0).count();
+    let near = distances.iter().filter(|&&(distance, _)| distance < NEAR).count();
+    let shown = near.min(FIRST).max(carded);
+    distances.into_iter().take(shown).map(|(_, at)| at).collect()
 }
 
 /// What the table is sorted by.
@@ -78,18 +84,18 @@ enum Key {
 /// Which devices the table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
-    Near,
+    First,
     All,
     Survive,
     Fail,
 }
 
 impl Shown {
-    const ALL: [Self; 4] = [Self::Near, Self::All, Self::Survive, Self::Fail];
+    const ALL: [Self; 4] = [Self::First, Self::All, Self::Survive, Self::Fail];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Near => "near the limit",
+            Self::First => "most relevant",
             Self::All => "all",
             Self::Survive => "it fits on",
             Self::Fail => "too small",
@@ -99,7 +105,7 @@ impl Shown {
     /// Whether a device with this verdict is among them; one that is not known yet is.
     fn has(self, verdict: Option<Verdict>) -> bool {
         match self {
-            Self::Near | Self::All => true,
+            Self::First | Self::All => true,
             Self::Survive => verdict.is_none_or(Verdict::survives),
             Self::Fail => verdict.is_none_or(Verdict::fails),
         }
@@ -119,20 +125,25 @@ pub(crate) fn GpuTable(
     report: Signal<Option<Arc<Report>>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
+    /// The user's own GPU.
+    #[prop(into)]
+    mine: Signal<Option<String>>,
     /// The theme, whose colours are painted.
     theme: Signal<Theme>,
     /// Another device is wanted.
     on_choose: Callback<String>,
 ) -> impl IntoView {
     let sorting = RwSignal::new((Key::Capacity, false));
-    let shown = RwSignal::new(Shown::Near);
+    let shown = RwSignal::new(Shown::First);
     let wanted = RwSignal::new(String::new());
     let order = Memo::new(move |_| {
         let (key, descending) = sorting.get();
         let wanted = wanted.with(|wanted| wanted.trim().to_ascii_lowercase());
+        let (chosen, mine) = (chosen.get(), mine.get());
+        let carded = |id: &str| USUAL.contains(&id) || id == chosen || mine.as_deref() == Some(id);
         devices.with(|rows| {
             let is_near = |at: usize| match shown.get() {
-                Shown::Near => wanted.is_empty() && near(rows, &chosen.get()).contains(&at),
+                Shown::First => wanted.is_empty() && first(rows, carded).contains(&at),
                 shown => rows.get(at).is_some_and(|row| shown.has(row.known_verdict())),
             };
             let mut order = sorted(rows, key, descending);

@@ -73,7 +73,7 @@ fn inside(
                 {icon(CROSS)}
             </button>
         </div>
-        <div aria-live="polite">
+        <div class="lesson-body" class:lesson-told=at.revealed aria-live="polite">
             <p class="lesson-text">{move || said(step.text)}</p>
             {step.ask.as_ref().map(|ask| question(ask, at.revealed, stop, report, lessons))}
             {(at.revealed && !step.reveal.is_empty())

@@ -5,6 +5,7 @@ use leptos::prelude::*;
 
 use super::icons::LINK;
 use super::menu::Menu;
+use super::parts::Code;
 use crate::model::state::Shared;
 use crate::words::keep;
 use crate::words::language::tr;
@@ -54,6 +55,9 @@ pub(crate) fn ShareButton(
                 <p class="hint">
                     {tr("It contains no weights. The part after # never leaves your browser.")}
                 </p>
+                {move || shared.with(|shared| keep::frame(shared.as_ref()?)).map(|code| {
+                    view! { <Code id="embed-code".to_owned() summary=tr("Embed this answer in a page") code /> }
+                })}
                 <button type="button" class="show-all" on:click=move |_| on_file.run(())>
                     {tr("Save it as a file instead, to drop here later")}
                 </button>

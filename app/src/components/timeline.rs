@@ -55,6 +55,9 @@ pub(crate) fn Timeline(
     on_cursor: Callback<Option<usize>>,
     /// Another moment is to be pinned, or none.
     on_pin: Callback<Option<usize>>,
+    /// Whether it can only be looked at: nothing answers to pointers, keys and screen readers.
+    #[prop(into)]
+    inert: Signal<bool>,
     /// How long a step takes.
     times: RwSignal<Option<Timed>>,
     /// The request that the report answers.
@@ -90,7 +93,11 @@ pub(crate) fn Timeline(
     });
     let keys = NodeRef::<html::Dialog>::new();
     view! {
-        <section class="panel timeline" aria-labelledby="timeline-title">
+        <section
+            class="panel timeline"
+            aria-labelledby="timeline-title"
+            prop:inert=move || inert.get()
+        >
             <div class="panel-head">
                 <h2 class="panel-title" id="timeline-title">{tr("Memory over time")}</h2>
                 <div class="timeline-tools">

@@ -12,11 +12,13 @@ use super::by_hand::{find, on, set, size_of, stretch, style, watch};
 use super::canvas::{colours, paint, whole};
 use super::readout::{in_words, layer_names};
 use super::shown::Shown;
+use crate::words::format::length;
 use crate::words::keep::usable;
 use crate::words::language::{fill, tr};
+use crate::words::model_name;
 use highwater_draw::columns::column_at;
 use highwater_draw::keys::{Act, Key, act};
-use highwater_draw::labels::{Face, Label, Mark, Room, labels as place, limit_labels};
+use highwater_draw::labels::{Face, Label, Mark, Room, kept_label, labels as place, limit_labels};
 use highwater_draw::pen::{Area, whole as rounded};
 use highwater_draw::scene::Scene;
 use highwater_draw::span::Span;
@@ -66,9 +68,11 @@ pub(crate) fn TimelinePlot(
     }
 }
 
+/// A label, and its place in per cent of the picture, which paper stretches.
+type Placed = (Label, (f64, f64));
+
 /// The name of an area, at its place.
-fn label_view(label: Label) -> impl IntoView {
-    let (left, top) = label.at;
+fn label_view((label, (left, top)): Placed) -> impl IntoView {
     let class = match label.face {
         Face::On(ink) if colours().is_some_and(|palette| palette.is_dark(ink)) => {
             "timeline-label timeline-label-on-dark"
@@ -76,12 +80,13 @@ fn label_view(label: Label) -> impl IntoView {
         Face::On(_) => "timeline-label timeline-label-on-light",
         Face::Chosen => "timeline-label timeline-label-chosen",
         Face::Other => "timeline-label timeline-label-other",
+        Face::Kept => "timeline-label timeline-label-kept",
     };
     view! {
         <span
             class=class
-            style:left=format!("{left}px")
-            style:top=format!("{top}px")
+            style:left=length(left) + "%"
+            style:top=length(top) + "%"
         >
             {label.text}
         </span>
@@ -89,7 +94,7 @@ fn label_view(label: Label) -> impl IntoView {
 }
 
 /// Paints the picture, keeps its marks where they belong, and listens.
-fn live(plot: &HtmlElement, shown: Shown, labels: RwSignal<Vec<Label>>) -> Option<()> {
+fn live(plot: &HtmlElement, shown: Shown, labels: RwSignal<Vec<Placed>>) -> Option<()> {
     let size = size_of(plot);
     // An element as wide as an em tells how large the texts are.
     let em = size_of(&find(plot, ".timeline-em")?);
@@ -103,14 +108,24 @@ fn live(plot: &HtmlElement, shown: Shown, labels: RwSignal<Vec<Label>>) -> Optio
             let area = Area { width: rounded(css.0), height: rounded(css.1), ..Area::default() };
             let mut room = Room { area, em: em.get().0.max(1.0), taken: Vec::new() };
             let mark = Mark::of(&scene.ground.report, scene.span, scene.ground.top, area);
-            draw_peak(&node, mark.as_ref());
+            draw_peak(&node, mark.as_ref(), css);
             room.taken.extend(mark.map(|mark| mark.taken(room.em)));
             // Every fourth pixel is near enough for a text.
             let columns = scene.ground.columns(scene.span, whole(css.0 / 4.0));
             let curves = Curves::of(&scene, &columns);
             let ground = &scene.ground;
             let mut placed = limit_labels(&ground.limits, ground.top, &usable, &mut room);
+            let kept = ground.compared.as_ref().and_then(|report| {
+                let name = model_name(&report.model.name);
+                kept_label(&curves, &fill("Kept: {name}", &[("name", &name)]), &mut room)
+            });
+            placed.extend(kept);
             placed.extend(place(&curves, &layer_names(&scene), &mut room));
+            let placed = placed.into_iter().map(|label| {
+                let share = share_of(label.at, css);
+                (label, share)
+            });
+            let placed: Vec<Placed> = placed.collect();
             if labels.with_untracked(|old| *old != placed) {
                 labels.set(placed);
             }
@@ -166,13 +181,19 @@ fn draw_stroke(plot: &HtmlElement, selector: &str, scene: &Scene, event: Option<
     }
 }
 
+/// A place in the picture in per cent of its size.
+fn share_of((x, y): (i32, i32), (width, height): (f64, f64)) -> (f64, f64) {
+    (100.0 * f64::from(x) / width.max(1.0), 100.0 * f64::from(y) / height.max(1.0))
+}
+
 /// The dot of the peak and its size; nothing where the peak is not shown.
-fn draw_peak(plot: &HtmlElement, peak: Option<&Mark>) {
+fn draw_peak(plot: &HtmlElement, peak: Option<&Mark>, css: (f64, f64)) {
     let Some(mark) = find(plot, ".timeline-peak") else { return };
     mark.set_hidden(peak.is_none());
     let Some(peak) = peak else { return };
-    style(&mark, "left", f64::from(peak.at.0), "px");
-    style(&mark, "top", f64::from(peak.at.1), "px");
+    let (left, top) = share_of(peak.at, css);
+    style(&mark, "left", left, "%");
+    style(&mark, "top", top, "%");
     // Fails only for names with spaces.
     drop(mark.class_list().toggle_with_force("timeline-peak-left", peak.is_left));
     if let Some(label) = find(&mark, "span") {

@@ -234,7 +234,7 @@ fn neighbour(points: &[TrendPoint], size: u64, key: &str) -> Option<TrendPoint> 
 fn table(curve: &Trend, limits: &[Limit]) -> impl IntoView + use<> {
     let rows = curve.points.iter().map(|point| {
         let sizes = [point.allocated, point.reserved, point.need]
-            .map(|bytes| view! { <td class="number">{bytes.to_string()}</td> });
+            .map(|bytes| view! { <td class="number">{bytes.short()}</td> });
         let verdicts = limits.iter().map(|limit| {
             let fits = point.need <= limit.room;
             view! { <td>{tr(if fits { "✓ fits" } else { "✕ too large" })}</td> }

@@ -7,7 +7,7 @@ use highwater_core::Bytes;
 use highwater_core::estimate::LargestBatch;
 use highwater_draw::pen::Area;
 use highwater_draw::ticks::{Ticks, ticks};
-use highwater_draw::trend::{Curve, Frame, MARGIN, TrendPoint, crossing, pixels};
+use highwater_draw::trend::{Curve, Frame, MARGIN, TrendPoint, crossing, pixels, round_sizes};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, HtmlElement};
@@ -18,9 +18,12 @@ use crate::model::protocol::Trend;
 use crate::words::format::grouped;
 use crate::words::language::fill;
 use crate::words::levers as words;
+use crate::words::short_name;
 
 /// COUNT: lines across the picture, at most.
 const TICKS: u64 = 4;
+/// COUNT: sizes along the picture, at most.
+const SIZES: u64 = 7;
 
 /// What a device has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,20 +67,29 @@ impl Picture {
         let mut labels = Vec::new();
         for (n, &at) in ticks.at.iter().enumerate().skip(1) {
             let said = [&ticks.label(n), " ", ticks.unit.name()].concat();
-            labels.push(label("trend-tick", (0.0, frame.y(at)), said));
+            labels.push(label("trend-tick", (0.0, frame.y(at)), -6, said));
         }
-        for point in points.iter().skip(3).step_by(4) {
-            let class =
-                if point.size == frame.reach { "trend-size trend-left" } else { "trend-size" };
-            labels.push(label(class, (frame.x(point.size), 0.0), grouped(point.size)));
+        for size in round_sizes(frame.reach, SIZES) {
+            let x = frame.x(size);
+            let class = if x > 0.96 { "trend-size trend-left" } else { "trend-size" };
+            labels.push(label(class, (x, 0.0), 18, grouped(size)));
         }
+        labels.push(label("trend-left", (1.0, 0.0), 36, self.curve.dim.clone()));
         for limit in self.shown(frame.top) {
-            let said = [&limit.name, " ", &limit.room.to_string()].concat();
-            labels.push(label("trend-name trend-left", (1.0, frame.y(limit.room)), said));
-            if let Some((at, said)) = reaches(points, limit) {
-                let place = (frame.x(at), frame.y(limit.room));
-                let class = if place.0 > 0.3 { "trend-mark trend-left" } else { "trend-mark" };
-                labels.push(label(class, place, said));
+            let y = frame.y(limit.room);
+            let name = [short_name(&limit.name), " ", &limit.room.short()].concat();
+            let reached = reaches(points, limit).map(|(at, said)| (frame.x(at), said));
+            // The curve is below the line left of where it crosses it, and above it right of there.
+            match reached {
+                None => labels.push(label("trend-name trend-left", (1.0, y), -6, name)),
+                Some((x, said)) if x > 0.5 => {
+                    labels.push(label("trend-name trend-left", (x, y), -6, name));
+                    labels.push(label("trend-mark trend-left", (x, y), -22, said));
+                }
+                Some((x, said)) => {
+                    labels.push(label("trend-mark", (x, y), 18, said));
+                    labels.push(label("trend-name", (x, y), 34, name));
+                }
             }
         }
         let dot = |point: &TrendPoint| {
@@ -114,15 +126,10 @@ fn percent(share: f64) -> String {
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-/// A text, at a share from the left and one from below.
-fn label(class: &'static str, (x, y): (f64, f64), said: String) -> impl IntoView {
-    // Above a line, left of where it is crossed, and below it, right of there, the curve is not.
-    let dy = match class {
-        "trend-tick" | "trend-mark trend-left" => "-6",
-        _ => "18",
-    };
+/// A text, at a share from the left and one from below, moved down by some pixels.
+fn label(class: &'static str, (x, y): (f64, f64), down: i32, said: String) -> impl IntoView {
     view! {
-        <text class=class dy=dy x=percent(x) y=percent(1.0 - y)>
+        <text class=class dy=down.to_string() x=percent(x) y=percent(1.0 - y)>
             {said}
         </text>
     }

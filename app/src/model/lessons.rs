@@ -119,6 +119,12 @@ fn most(report: &Report, category: Category) -> Bytes {
     sizes.max().unwrap_or_default()
 }
 
+/// What training needs besides activations: parameters, their gradients, and the optimizer's state.
+fn trained(report: &Report) -> Bytes {
+    let gradients = most(report, Category::Gradient);
+    report.model.parameter_bytes + gradients + most(report, Category::OptimizerState)
+}
+
 fn allocated_in(report: &Report, iteration: usize) -> Bytes {
     let peaks = iteration.checked_sub(1).and_then(|at| report.iterations.get(at));
     peaks.map(|peaks| peaks.allocated).unwrap_or_default()
@@ -350,6 +356,51 @@ pub(crate) const LESSONS: &[Lesson] = &[
         }],
     },
     Lesson {
+        id: "mixed-precision",
+        title: "What does mixed precision halve?",
+        model: LANGUAGE_MODEL,
+        steps: &[
+            Step {
+                model: None,
+                text: "The small GPT again, in float32: memory peaks at 1.90 GiB. Under autocast, matrix products run in bfloat16: two bytes for a number in place of four.",
+                settings: &[("precision", "amp-bf16")],
+                ask: Some(Ask {
+                    question: "How high is the peak with autocast?",
+                    most: Bytes::mib(2048),
+                    of: |report| report.peak.allocated,
+                }),
+                reveal: "{allocated}, more than half. What matrix products return takes half as much. Layer norms and the loss still compute in float32 and keep what they need in it, and until the forward ends there is a bfloat16 copy of each weight.",
+                guessing: None,
+                iteration: Some(2),
+                about: ".timeline",
+            },
+            Step {
+                model: None,
+                text: "What is trained is something else: parameters, their gradients, and Adam’s two moments. In float32 they take {parameters}, {gradients} and {state}.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                guessing: None,
+                iteration: Some(2),
+                about: ".timeline",
+            },
+            Step {
+                model: None,
+                text: "And now with autocast again. Each gradient has the type of its parameter, and each moment, too.",
+                settings: &[("precision", "amp-bf16")],
+                ask: Some(Ask {
+                    question: "How much do parameters, gradients and moments take together now?",
+                    most: Bytes::mib(1024),
+                    of: trained,
+                }),
+                reveal: "Exactly as much: {parameters}, {gradients} and {state}. Autocast casts what kernels read, and not what is trained. A model whose parameters and moments alone are too large does not fit with it either; that needs another optimizer, LoRA, or parameters in bfloat16.",
+                guessing: None,
+                iteration: Some(2),
+                about: ".timeline",
+            },
+        ],
+    },
+    Lesson {
         id: "fragmentation",
         title: "Fragmentation, step by step",
         model: CONVOLUTIONS,
@@ -448,7 +499,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
 #[cfg(test)]
 mod tests {
 
-    use highwater_core::config::Checkpoint;
+    use highwater_core::config::{Checkpoint, Precision};
     use highwater_core::report::Verdict;
     use highwater_core::{Config, Model, Optimizer};
 
@@ -496,6 +547,14 @@ mod tests {
         let blocks = Config { checkpoint: Checkpoint::Blocks, ..Config::default() };
         let blocks = estimate("checkpointing", &blocks);
         assert!(blocks.peak.allocated.0 < plain.peak.allocated.0 * 3 / 5);
+
+        let amp = Config { precision: Precision::AmpBf16, ..Config::default() };
+        let amp = estimate("mixed-precision", &amp);
+        let plain = estimate("mixed-precision", &Config::default());
+        assert_eq!(plain.peak.allocated.to_string(), "1.90 GiB");
+        let (half, whole) = (plain.peak.allocated.0 / 2, plain.peak.allocated.0);
+        assert!((half..whole).contains(&amp.peak.allocated.0), "{}", amp.peak.allocated);
+        assert_eq!(trained(&amp), trained(&plain));
 
         let small = Config { capacity: Some(Bytes::mib(650)), ..Config::default() };
         assert_eq!(estimate("fragmentation", &small).verdict.verdict, Verdict::FitsAfterFlush);

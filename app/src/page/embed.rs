@@ -67,7 +67,9 @@ pub(crate) fn attach(state: State, derived: Derived, open: Callback<Input>) {
         if name.is_none() || theirs.get_value() != name {
             return;
         }
-        let headline = words::newest_headline(derived).map(|headline| headline.lead);
+        // The page keeps numbers and units on one line; programs read plain spaces.
+        let headline = words::newest_headline(derived);
+        let headline = headline.map(|headline| headline.lead.replace('\u{a0}', " "));
         let peak = &report.peak;
         post(
             &answered,

@@ -242,9 +242,10 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
     let report = Report::clone(&answer.report);
     let answer = export::Answer { name: name.clone(), batch, report, devices };
     let view = state.view.get_untracked();
-    let words = state
-        .kept
-        .with_untracked(|kept| keep::around_the_picture(title, view, &answer, kept.as_ref()));
+    let mine = state.my_gpu.get_untracked();
+    let words = state.kept.with_untracked(|kept| {
+        keep::around_the_picture(title, view, &answer, kept.as_ref(), mine.as_deref())
+    });
     hand_over(state, form, name, async move {
         if form != PICTURE {
             return saving::written(form, answer, words).await.ok().map(JsValue::from);

@@ -75,7 +75,7 @@ pub(crate) fn speak(current: RwSignal<Language>, wanted: Language) {
             return;
         }
         if let Some(document) = web_sys::window().and_then(|window| window.document()) {
-            document.set_title(&tr("Highwater: will this training run fit?"));
+            document.set_title(&tr("Highwater: will it fit on your GPU?"));
         }
         on_root("lang", wanted.tag());
         current.set(wanted);

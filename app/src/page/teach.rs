@@ -4,12 +4,17 @@ use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::formats::catalogue::MARK;
 use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+use web_sys::HtmlElement;
 
 use super::engine::Engine;
 use super::focus::focus_later;
 use crate::model::input::Input;
 use crate::model::lessons::{Step, Teaching};
 use crate::model::state::State;
+
+/// Pixels between the lesson and what it points at.
+const APART: i32 = 24;
 
 /// What the user can ask of lessons.
 #[derive(Clone, Copy)]
@@ -118,6 +123,12 @@ fn point(selector: &str) {
     }
     if let Ok(Some(part)) = document.query_selector(selector) {
         drop(part.class_list().add_1("pointed-at"));
+        // The lesson stays at the top of the window: what it points at comes to stand below it.
+        let lesson = document.query_selector(".lesson").ok().flatten();
+        let high = lesson.map_or(0, |lesson| lesson.client_height()) + APART;
+        if let Some(part) = part.dyn_ref::<HtmlElement>() {
+            drop(part.style().set_property("scroll-margin-top", &format!("{high}px")));
+        }
         part.scroll_into_view_with_scroll_into_view_options(&at_the_top());
     }
 }

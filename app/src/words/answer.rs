@@ -1,5 +1,7 @@
 //! The answer in a sentence, what follows from it, and why real memory may differ.
 
+use std::fmt::Display;
+
 use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::report::{Certainty, Gap, Report, Verdict};
@@ -7,9 +9,9 @@ use highwater_core::wording;
 use highwater_core::wording::answer::Devices;
 use leptos::prelude::Get as _;
 
-use super::format::grouped;
+use super::format::{self, grouped};
 use super::language::{fill, spoken, tr};
-use super::names::{sentence, spaced};
+use super::names::{model_name, sentence, short_name, spaced};
 use crate::model::derived::{Count, Derived};
 use crate::model::examples::EXAMPLES;
 
@@ -42,6 +44,36 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
         );
     }
     Headline { lead, rest: spaced(&rest), verdict }
+}
+
+/// What the browser's tab says: the model and its verdict, so that the entries of a history differ.
+pub(crate) fn tab_title(model: Option<&str>, report: Option<&Report>) -> String {
+    let Some(model) = model.map(model_name) else {
+        return tr("Highwater: will it fit on your GPU?");
+    };
+    let Some(report) = report else {
+        return fill("{model} · Highwater", &[("model", &model)]);
+    };
+    let verdict = report.verdict.verdict;
+    let verdict = if report.is_open() { verdict.of_lower_bound() } else { verdict };
+    let gpu = short_name(&report.verdict.name);
+    let verdict = format::verdict(verdict);
+    let parts: [(&str, &dyn Display); 3] =
+        [("model", &model), ("verdict", &verdict), ("gpu", &gpu)];
+    fill("{model} · {verdict} on {gpu} · Highwater", &parts)
+}
+
+/// The settings behind an answer in one line, for paper, which has no controls; empty where there are none.
+pub(crate) fn settings_line(report: &Report) -> String {
+    if report.recorded.is_some() {
+        return String::new();
+    }
+    let config = &report.config;
+    let dims = config.dims.iter().map(|(name, size)| format!("{name} {}", grouped(*size)));
+    let stated = [tr(config.precision.label()), tr(config.optimizer.label())];
+    let unusual = config.unusual().into_iter();
+    let unusual = unusual.map(|(name, value)| [&name.replace('-', " "), " ", &value].concat());
+    dims.chain(stated).chain(unusual).collect::<Vec<_>>().join(" · ")
 }
 
 /// On how many devices the run fits; empty where there are not several.

@@ -1,6 +1,8 @@
 //! Sentences about links, files and recent inputs.
 
+use highwater_core::estimate::LargestBatch;
 use highwater_core::export::{Answer, DeviceAnswer};
+use highwater_core::report::Verdict;
 use highwater_core::trace::{Category, Phase};
 use highwater_draw::picture::{self, Gpu, Words};
 use highwater_draw::scene::{Limit, View};
@@ -10,7 +12,7 @@ use super::names::phase;
 use super::vocabulary::Vocabulary;
 use crate::model::state::{Kept, Notice, Shared};
 use crate::model::visit::CARRIED;
-use crate::words::format;
+use crate::words::format::{self, grouped};
 use crate::words::language::{fill, tr};
 
 /// An address or a file holds no state that can be read.
@@ -51,7 +53,7 @@ pub(crate) fn unsaved() -> Notice {
 
 /// What became of the link, and how long it is.
 pub(crate) fn shared(shared: &Shared) -> String {
-    let length = format::grouped(shared.link.len() as u64);
+    let length = grouped(shared.link.len() as u64);
     let english = match (shared.copied, shared.link.len() > CARRIED) {
         (_, true) => {
             "The link has {length} characters, and many programs cut links that long. A file is safer."
@@ -73,12 +75,23 @@ pub(crate) fn in_the_link(shared: &Shared) -> String {
     }
 }
 
+/// The frame that shows the answer of a link inside another page; none where the link needs a file.
+pub(crate) fn frame(shared: &Shared) -> Option<String> {
+    let is_whole = shared.without.is_none() && shared.link.len() <= CARRIED;
+    let (page, state) = shared.link.split_once('#').filter(|_| is_whole)?;
+    let sign = if page.contains('?') { '&' } else { '?' };
+    Some(format!(
+        "<iframe src=\"{page}{sign}embed=1#{state}\" width=\"900\" height=\"700\" title=\"Highwater\"></iframe>"
+    ))
+}
+
 /// Texts around the picture of the timeline.
 pub(crate) fn around_the_picture(
     title: String,
     view: View,
     answer: &Answer,
     kept: Option<&Kept>,
+    mine: Option<&str>,
 ) -> Words {
     let vocabulary = Vocabulary::of(&answer.report);
     let mut legend: Vec<_> = match view.stack {
@@ -94,7 +107,7 @@ pub(crate) fn around_the_picture(
     let limits = picture::limits(answer, usable);
     Words {
         title,
-        gpus: picture::shown_gpus(answer).map(|device| gpu(answer, device)).collect(),
+        gpus: picture::shown_gpus(answer, mine).map(|device| gpu(answer, device)).collect(),
         legend,
         limits,
         phases: Phase::ALL.map(phase).into(),
@@ -114,18 +127,33 @@ pub(crate) fn usable(limit: &Limit) -> String {
 fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
     let verdict = &device.verdict;
     let (need, usable) = (verdict.need, verdict.usable());
-    let largest = answer.largest(device).proposed();
-    let batch = |batch: u64| fill("largest batch {batch}", &[("batch", &batch)]);
+    // One that was not searched looks like one where no batch fits: nothing is claimed of either.
+    let known = device.largest != LargestBatch::default() && answer.batch.is_some();
+    let batch = known.then(|| largest_batch(device.largest, verdict.verdict));
     let sign = format::verdict_symbol(verdict.verdict);
     Gpu {
         name: verdict.name.clone(),
         need,
         usable,
         verdict: verdict.verdict,
-        word: [sign, " ", &format::verdict(verdict.verdict)].concat(),
+        word: [sign, " ", &format::verdict_short(verdict.verdict)].concat(),
         amounts: format::of(need, usable),
-        batch: largest.map(batch).unwrap_or_default(),
+        batch: batch.unwrap_or_default(),
         is_chosen: verdict.id == answer.report.verdict.id,
+    }
+}
+
+/// The largest batch on a GPU with this verdict, as its card and the saved picture have it.
+pub(crate) fn largest_batch(largest: LargestBatch, verdict: Verdict) -> String {
+    let LargestBatch { likely, without_flush, with_flush, .. } = largest;
+    match (likely, without_flush, with_flush) {
+        (_, Some(batch), _) if verdict == Verdict::NotKnown => {
+            fill("largest batch at most {n}", &[("n", &grouped(batch))])
+        }
+        (Some(batch), ..) => fill("largest batch {n}", &[("n", &grouped(batch))]),
+        (None, Some(batch), _) => fill("batch {n} at best", &[("n", &grouped(batch))]),
+        (None, None, Some(batch)) => fill("batch {n} with flushes", &[("n", &grouped(batch))]),
+        (None, None, None) => tr("no batch fits"),
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn tr(english: &str) -> String {
 
 /// A sentence of the core in the language of the page.
 pub(crate) fn spoken(sentence: &Sentence) -> String {
-    sentence.text(&tr)
+    glued(&sentence.text(&tr))
 }
 
 /// A text of another program in the language of the page.
@@ -81,7 +81,22 @@ pub(crate) fn fill(english: &str, parts: &[(&str, &dyn Display)]) -> String {
         rest = behind;
     }
     text.push_str(rest);
-    text
+    glued(&text)
+}
+
+/// A text in which no line breaks between a number and its unit.
+fn glued(text: &str) -> String {
+    const UNITS: [&str; 5] = ["%", "KiB", "MiB", "GiB", "TiB"];
+    let mut glued = String::with_capacity(text.len() + 8);
+    for (at, word) in text.split(' ').enumerate() {
+        let is_unit = UNITS.iter().any(|unit| word.starts_with(unit));
+        if at > 0 {
+            let after_number = glued.ends_with(|last: char| last.is_ascii_digit());
+            glued.push(if is_unit && after_number { '\u{a0}' } else { ' ' });
+        }
+        glued.push_str(word);
+    }
+    glued
 }
 
 #[cfg(test)]
@@ -93,5 +108,14 @@ mod tests {
         assert_eq!(fill("{n} GPUs of {all}", &[("all", &33), ("n", &31)]), "31 GPUs of 33");
         assert_eq!(fill("Nothing to fill.", &[]), "Nothing to fill.");
         assert_eq!(fill("{unknown}{open", &[]), "open");
+    }
+
+    #[test]
+    fn a_number_and_its_unit_stay_on_one_line() {
+        assert_eq!(
+            glued("12.1 of 14.6 GiB, 85 % of it."),
+            "12.1 of 14.6\u{a0}GiB, 85\u{a0}% of it."
+        );
+        assert_eq!(glued("a MiB has 1024 KiB  "), "a MiB has 1024\u{a0}KiB  ");
     }
 }

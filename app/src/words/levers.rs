@@ -69,8 +69,8 @@ pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
         &[
             ("dim", &dim),
             ("size", &grouped(point.size)),
-            ("need", &point.need),
-            ("allocated", &point.allocated),
+            ("need", &point.need.short()),
+            ("allocated", &point.allocated.short()),
         ],
     )
 }

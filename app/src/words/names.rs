@@ -70,8 +70,8 @@ pub(crate) fn segments(totals: &Totals) -> String {
         "{segments} segments, {reserved} reserved, {used} in use",
         &[
             ("segments", &format::grouped(totals.segments as u64)),
-            ("reserved", &totals.reserved),
-            ("used", &totals.used),
+            ("reserved", &totals.reserved.short()),
+            ("used", &totals.used.short()),
         ],
     )
 }
@@ -86,8 +86,9 @@ pub(crate) fn pool_name(pool: Pool) -> String {
 
 /// `Large pool: 12 segments, 3.20 GiB; a line is 256.00 MiB`.
 pub(crate) fn pool(pool: Pool, totals: &Totals, line: Bytes) -> String {
+    let (size, line) = (totals.reserved.short(), line.short());
     let parts: [(&str, &dyn Display); 3] =
-        [("n", &totals.segments), ("size", &totals.reserved), ("line", &line)];
+        [("n", &totals.segments), ("size", &size), ("line", &line)];
     match pool {
         Pool::Large => fill("Large pool: {n} segments, {size}; a line is {line}", &parts),
         Pool::Small => fill("Small pool: {n} segments, {size}; a line is {line}", &parts),

@@ -17,7 +17,7 @@ pub(crate) fn unused(found: &Fragmentation) -> String {
         };
         parts.push(fill(
             "{size} in {segments} without any block, which empty_cache would give back",
-            &[("size", &found.whole.bytes), ("segments", &segments)],
+            &[("size", &found.whole.bytes.short()), ("segments", &segments)],
         ));
     }
     if parts.is_empty() {
@@ -48,7 +48,10 @@ fn holes(class: &Class) -> String {
         (Pool::Large, Some(_)) => "{size} in {holes} of {over} to {end}",
     };
     let end = up_to.unwrap_or_default();
-    fill(english, &[("size", &holes.bytes), ("holes", &count), ("over", over), ("end", &end)])
+    fill(
+        english,
+        &[("size", &holes.bytes.short()), ("holes", &count), ("over", over), ("end", &end)],
+    )
 }
 
 /// Settings of the allocator, as they are called.

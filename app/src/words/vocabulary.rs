@@ -86,7 +86,7 @@ impl Vocabulary {
         let number = segment + 1;
         let Some(owner) = block.tensor.and_then(|tensor| snapshot.live.get(tensor)) else {
             let parts: [(&str, &dyn std::fmt::Display); 2] =
-                [("size", &block.size), ("n", &number)];
+                [("size", &block.size.short()), ("n", &number)];
             return Some(fill("{size} free, in segment {n}", &parts));
         };
         let (name, category) = (self.tensor(owner), self.category(owner.category));
@@ -96,8 +96,12 @@ impl Vocabulary {
         } else {
             "{size} {category} {name}, in segment {n}"
         };
-        let parts: [(&str, &dyn std::fmt::Display); 4] =
-            [("size", &block.size), ("category", &category), ("name", &name), ("n", &number)];
+        let parts: [(&str, &dyn std::fmt::Display); 4] = [
+            ("size", &block.size.short()),
+            ("category", &category),
+            ("name", &name),
+            ("n", &number),
+        ];
         Some(fill(english, &parts))
     }
 }

@@ -50,8 +50,14 @@ fn between(before: &[ModuleBytes], after: &[ModuleBytes]) -> Vec<Difference> {
         .filter(|(_, [before, after])| before != after)
         .map(|(name, [before, after])| Difference { name: name.to_owned(), before, after })
         .collect();
-    differences.sort_by_key(|difference| Reverse(difference.size()));
     differences
+        .sort_by_cached_key(|difference| (Reverse(difference.size()), natural(&difference.name)));
+    differences
+}
+
+/// What a path sorts by: its numbers as numbers, so that `h.10` is behind `h.2`.
+fn natural(path: &str) -> Vec<(u64, String)> {
+    path.split('.').map(|part| (part.parse().unwrap_or_default(), part.to_owned())).collect()
 }
 
 /// The highest moment of one phase, in two runs that both have it.
