@@ -27,7 +27,7 @@ use crate::words::{explained, sentence};
 const MARKS: [&str; 5] = ["phrase(", "tr(", "fill(", "Sentence::of(", "let english ="];
 /// Texts of small tables in the components.
 const LISTED: [&str; 9] = [
-    "near the limit",
+    "most relevant",
     "all",
     "it fits on",
     "too small",

@@ -99,6 +99,7 @@ test('two files that are dropped together are compared', async () => {
   assert.ok(models.some((row) => /^parameters: \+/.test(row)), models.join('\n'));
   await show(page, 'timeline');
   assert.ok((await accentPixels(page)) > 200, 'the first file is a line on the timeline');
+  await page.locator('.timeline-label-kept', { hasText: 'Kept: resnet18' }).waitFor();
   assert.deepEqual(errors, []);
 });
 

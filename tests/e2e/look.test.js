@@ -267,3 +267,45 @@ test('a browser that prefers large type from the start keeps texts in their boxe
   assert.deepEqual(faults, []);
   await page.close();
 });
+
+test('the text size of the browser is that of the page, and nothing runs out of its box', async () => {
+  const { page } = await openExample(browser, 'ResNet-50');
+  const size = () => page.locator('h1').evaluate((h1) => Number.parseFloat(getComputedStyle(h1).fontSize));
+  const before = await size();
+  const browserSays = await browser.context.newCDPSession(page);
+  await browserSays.send('Page.setFontSizes', { fontSizes: { standard: 32, fixed: 26 } });
+  await page.setViewportSize({ width: 1600, height: 900 });
+  await page.waitForFunction(() => getComputedStyle(document.documentElement).fontSize === '32px');
+  const faults = [];
+  for (const width of [1600, 1280]) {
+    await page.setViewportSize({ width, height: 900 });
+    // As narrow as it is for the letters, it has the sizes of a narrow window.
+    assert.ok((await size()) >= 1.25 * before, `${await size()} after ${before} px`);
+    faults.push(...(await overflowing(page)).map((fault) => `${width} px: ${fault}`));
+    assert.equal(await sideways(page), 0, `${width} px scrolls sideways`);
+    await page.screenshot({ path: join(ARTIFACTS, `look-twice-${width}.png`) });
+  }
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('on a phone the chart begins with the second screen, and the bar has one row of buttons', async () => {
+  const { page } = await openExample(browser, 'ResNet-50');
+  await page.locator('.gpu-card-h100-80gb .gpu-card-batch', { hasText: /\d/ }).waitFor();
+  for (const width of [390, 360]) {
+    await page.setViewportSize({ width, height: 844 });
+    const tops = [];
+    for (const button of ['.header-theme', '.header-language', 'summary[title="Lessons"]', 'summary[title="Share"]']) {
+      const box = await page.locator(`.header ${button}`).boundingBox();
+      assert.ok(box.x >= 0 && box.x + box.width <= width, `${width} px: ${button}`);
+      tops.push(box.y + box.height / 2);
+    }
+    assert.ok(Math.max(...tops) - Math.min(...tops) < 8, `${width} px: ${tops}`);
+    assert.equal(await sideways(page), 0);
+    await page.screenshot({ path: join(ARTIFACTS, `look-phone-${width}.png`), fullPage: true });
+  }
+  await page.setViewportSize(SCREENS.phone);
+  const { y } = await page.locator('.timeline').boundingBox();
+  assert.ok(y <= SCREENS.phone.height, `the chart begins at ${y} px`);
+  await page.close();
+});

@@ -153,6 +153,12 @@ test('the link is copied, and what is in it is said', async () => {
   assert.match(await page.locator('.share').textContent(), /It contains no weights\. The part after # never leaves your browser\./);
   assert.deepEqual(await accessibilityFaults(page), []);
   await takePictures(page, 'share');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByText('Embed this answer in a page').click();
+  await page.locator('#embed-code').getByRole('button', { name: 'Copy' }).click();
+  const frame = await page.evaluate(() => navigator.clipboard.readText());
+  const { origin, pathname, hash } = new URL(page.url());
+  assert.equal(/ src="([^"]+)"/.exec(frame)?.[1], `${origin}${pathname}?embed=1${hash}`);
   const download = page.waitForEvent('download');
   await page.getByRole('button', { name: 'Save it as a file instead' }).click();
   const file = await download;
@@ -310,6 +316,9 @@ test('the answer is saved in every form', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50');
   await show(page, 'gpus');
   await answered(page);
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('.gpu-card-batch')].every((cell) => /\d/.test(cell.textContent)),
+  );
   const texts = {};
   for (const [form, name] of [
     ['Picture (PNG)', 'resnet50.timeline.png'],
@@ -328,6 +337,10 @@ test('the answer is saved in every form', async () => {
   }
   assert.deepEqual([...texts['Picture (PNG)'].subarray(1, 4)], [...Buffer.from('PNG')]);
   assert.match(texts['Drawing (SVG)'].toString(), /^<svg[^]* needs [^]*activations[^]*<\/svg>\n$/);
+  // The same GPUs as the cards, in their order and in their words.
+  const cards = await page.locator('.gpu-card .gpu-card-batch').allTextContents();
+  const drawn = [...texts['Drawing (SVG)'].toString().matchAll(/>\s*(largest batch [\d,]+)\s*</g)];
+  assert.deepEqual(drawn.map(([, text]) => text), cards);
   assert.match(texts['Report (Markdown)'].toString(), /^# GPU memory of training resnet50\.onnx/);
   const json = JSON.parse(texts['Answer (JSON)']);
   assert.equal(json.model.name, 'resnet50.onnx');
@@ -376,7 +389,16 @@ test('on paper are the answer, the picture, the GPUs and the assumptions, and no
   await page.waitForFunction(() =>
     [...document.querySelectorAll('.section-gpus .gpu-batch')].every((cell) => /\d/.test(cell.textContent)),
   );
-  for (const part of ['.headline-lead', '.gpu-strip', '.need', '.timeline-plot', '.readout', '.gpus', '.rests-on']) {
+  assert.match(await page.locator('.print-settings').textContent(), /batch 32 · fp32 · AdamW/);
+  const printed = await page.locator('.section-gpus .gpu-name').allTextContents();
+  for (const gpu of ['T4', 'V100', 'RTX 4090', 'A100', 'H100']) {
+    assert.ok(printed.some((name) => name.includes(gpu)), `${gpu} is in ${printed}`);
+  }
+  // Paper stretches the picture, and what stands on it.
+  for (const mark of ['.timeline-peak', '.timeline-label']) {
+    assert.match(await page.locator(mark).first().evaluate((mark) => mark.style.left), /%$/, mark);
+  }
+  for (const part of ['.headline-lead', '.print-settings', '.gpu-strip', '.need', '.timeline-plot', '.readout', '.gpus', '.rests-on']) {
     assert.ok(await page.locator(part).isVisible(), `${part} is printed`);
   }
   for (const part of ['.header', '.settings', '.tabs', '.trend', '.timeline-tools', '.gpu-filter', '#edit', '#basis']) {

@@ -1,7 +1,9 @@
 // Lessons on the real tool, and the page inside slides and notebooks.
 
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import {
   SCREENS,
   accessibilityFaults,
@@ -17,6 +19,8 @@ layers:
   - relu
   - linear: 10
 `;
+
+const ARTIFACTS = fileURLToPath(new URL('./artifacts/', import.meta.url));
 
 const browser = useBrowser();
 
@@ -42,9 +46,11 @@ test('a lesson hides the answer until one has guessed, and says how near that wa
   assert.ok(await isSeen(page, '.timeline-plot'), 'the picture stays');
   assert.ok(await isSeen(page, '.timeline-axis'), 'with its sizes');
   assert.equal(await page.getByRole('button', { name: 'Iteration 1' }).getAttribute('aria-pressed'), 'true');
-  for (const told of ['.headline-lead', '.headline-rest', '.gpu-card-line', '.need', '.readout', '.tabs']) {
+  const tell = ['.headline-lead', '.headline-rest', '.gpu-card-line', '.need', '.readout', '.tabs', '.module-tree'];
+  for (const told of [...tell, '.minimap', '.answer > [role="status"]']) {
     assert.ok(!(await isSeen(page, told)), `${told} would tell`);
   }
+  assert.ok(await page.locator('.timeline').evaluate((timeline) => timeline.inert), 'no key and no pointer asks it');
   const lesson = await page.locator('.lesson').boundingBox();
   const answer = await page.locator('.answer').boundingBox();
   assert.ok(lesson.y < answer.y, 'the lesson stands above the answer');
@@ -98,8 +104,28 @@ test('what the first step sets is set: checkpointing shows less than it says', a
   assert.equal(await page.evaluate(() => document.activeElement.id), 'lesson-title');
 });
 
+test('at a projector the answer of a lesson and the way on are in sight', async () => {
+  for (const [width, height] of [[1280, 800], [1024, 768]]) {
+    const { page } = await openPage(browser, '?lesson=second-step&present=1');
+    await page.setViewportSize({ width, height });
+    await page.locator('.lesson-text').filter({ hasText: 'iteration peaks at' }).waitFor();
+    await press(page, 'That is my guess: show me');
+    const told = page.locator('.lesson-text').nth(1);
+    await told.waitFor();
+    const inside = await page.locator('.lesson').boundingBox();
+    for (const part of [told, page.locator('#lesson-next')]) {
+      const box = await part.boundingBox();
+      assert.ok(box.y >= inside.y, `${width} px: begins at ${box.y} in ${inside.y}`);
+      const end = Math.min(inside.y + inside.height, height);
+      assert.ok(box.y + box.height <= end, `${width} px: ends at ${box.y + box.height} of ${end}`);
+    }
+    await page.screenshot({ path: join(ARTIFACTS, `lesson-present-${width}.png`) });
+    await page.close();
+  }
+});
+
 test('every lesson can be gone through to its end', async () => {
-  for (const id of ['tour', 'saved-for-backward', 'reserved', 'checkpointing', 'fragmentation']) {
+  for (const id of ['tour', 'saved-for-backward', 'reserved', 'checkpointing', 'mixed-precision', 'fragmentation']) {
     const { page, errors } = await openPage(browser, `?lesson=${id}`);
     const [, all] = /of (\d+)/.exec(await step(page));
     for (let at = 1; at <= Number(all); at += 1) {

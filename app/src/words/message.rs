@@ -130,8 +130,8 @@ mod tests {
         let finding = Finding { place: Some(spot), ..Finding::default() };
         assert_eq!(
             lead(Some(&finding)),
-            "Likely in the forward pass of relu1 (aten::relu), iterations 1, 2: 392.00 MiB of workspace, with \
-             98.00 MiB allocated."
+            "Likely in the forward pass of relu1 (aten::relu), iterations 1, 2: 392.00\u{a0}MiB of workspace, with \
+             98.00\u{a0}MiB allocated."
         );
         assert_eq!(
             detail(Some(&finding), Some("A100")),

@@ -101,7 +101,7 @@ mod tests {
                 "{}",
                 headline.lead
             );
-            assert!(headline.rest.contains(" % of the peak. "), "{}", headline.rest);
+            assert!(headline.rest.contains("\u{a0}% of the peak. "), "{}", headline.rest);
         }
     }
 }
