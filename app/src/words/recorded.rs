@@ -25,13 +25,14 @@ pub(crate) fn unused(found: &Fragmentation) -> String {
     }
     let unused = fill(
         "{size} is reserved and not allocated: {parts}.",
-        &[("size", &found.unused()), ("parts", &parts.join(&tr(", ")))],
+        &[("size", &found.unused().short()), ("parts", &parts.join(&tr(", ")))],
     );
     let [_, largest] = found.largest;
     if largest == Bytes::ZERO {
         return unused;
     }
-    let next = fill("A tensor of more than {size} needs new memory.", &[("size", &largest)]);
+    let next =
+        fill("A tensor of more than {size} needs new memory.", &[("size", &largest.short())]);
     [unused.as_str(), " ", &next].concat()
 }
 
@@ -48,10 +49,8 @@ fn holes(class: &Class) -> String {
         (Pool::Large, Some(_)) => "{size} in {holes} of {over} to {end}",
     };
     let end = up_to.unwrap_or_default();
-    fill(
-        english,
-        &[("size", &holes.bytes.short()), ("holes", &count), ("over", over), ("end", &end)],
-    )
+    let [size, over, end] = [holes.bytes, *over, end].map(Bytes::short);
+    fill(english, &[("size", &size), ("holes", &count), ("over", &over), ("end", &end)])
 }
 
 /// Settings of the allocator, as they are called.
@@ -194,10 +193,10 @@ mod tests {
         };
         assert_eq!(
             unused(&found).replace('\u{a0}', " "),
-            "200.00 MiB is reserved and not allocated: 120 MiB in 1 hole over 100.00 MiB, \
-             59.0 MiB in 14 holes of 1.00 MiB to 10.00 MiB, 1.00 MiB in 2 holes of the small pool, \
+            "200 MiB is reserved and not allocated: 120 MiB in 1 hole over 100 MiB, \
+             59.0 MiB in 14 holes of 1.00 MiB to 10.0 MiB, 1.00 MiB in 2 holes of the small pool, \
              20.0 MiB in 1 segment without any block, which empty_cache would give back. \
-             A tensor of more than 120.00 MiB needs new memory."
+             A tensor of more than 120 MiB needs new memory."
         );
         assert_eq!(unused(&Fragmentation::default()), "All that is reserved is allocated.");
     }
