@@ -286,7 +286,7 @@ test('the map of segments speaks to the keyboard, and is a table too', async () 
   const { page, errors } = await openAllocator('ResNet-50');
   const totals = await page.locator('.segments-totals').textContent();
   const pattern =
-    /^[\d,]+ segments, [\d.]+ GiB reserved, [\d.]+ GiB in use$/;
+    /^[\d,]+ segments, [\d.]+\sGiB reserved, [\d.]+\sGiB in use$/;
   assert.match(totals, pattern);
   const map = page.getByRole('slider', { name: /Map of the segments/ });
   await map.focus();
