@@ -292,7 +292,7 @@ test('the map of segments speaks to the keyboard, and is a table too', async () 
   await map.focus();
   await map.press('Home');
   const spoken = page.locator('.segment-map [aria-live]');
-  assert.match(await spoken.textContent(), /^[\d.]+ .iB .+, in segment \d+$/);
+  assert.match(await spoken.textContent(), /^[\d.]+\s.iB .+, in segment \d+$/);
   const seen = new Set();
   for (let step = 0; step < 12; step += 1) {
     seen.add(await spoken.textContent());
