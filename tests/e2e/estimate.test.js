@@ -104,7 +104,7 @@ test('a dropped file is read where it is, and the batch changes its verdict', as
   await page.getByRole('spinbutton', { name: 'batch' }).fill('256');
   assert.match(await verdict(page), /at batch 256 .+ needs [\d.]+ of [\d.]+\sGiB/);
   await page.getByRole('spinbutton', { name: 'batch' }).fill('100000');
-  assert.match(await verdict(page), /Does not fit on an? .+: .+ at batch 100,000 needs .+ [GT]iB\./);
+  assert.match(await verdict(page), /Does not fit on an? .+: .+ at batch 100,000 needs .+\s[GT]iB\./);
   t.diagnostic(`longest task while the batch changed: ${await longestTaskMs(page)} ms`);
   assert.deepEqual(requests, []);
   assert.deepEqual(errors, []);

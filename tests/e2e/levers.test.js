@@ -94,7 +94,7 @@ test('the curve has a table, marks the largest batch, and sets the batch', async
   const { page, errors } = await openExample(browser, 'DistilGPT-2', 'growth');
   const plot = page.getByRole('slider', { name: /by what it needs/ });
   await page.waitForFunction(() => document.querySelectorAll('.trend-size').length > 2);
-  await page.getByText(/^largest: \d+/).first().waitFor();
+  await page.getByText(/^largest batch \d+/).and(page.locator('.trend-mark')).first().waitFor();
   await page.getByText('The curve as a table').click();
   assert.equal(await page.locator('.trend-table tbody tr').count(), 16);
   const batch = page.getByRole('spinbutton', { name: 'batch' });

@@ -286,13 +286,13 @@ test('the map of segments speaks to the keyboard, and is a table too', async () 
   const { page, errors } = await openAllocator('ResNet-50');
   const totals = await page.locator('.segments-totals').textContent();
   const pattern =
-    /^[\d,]+ segments, [\d.]+ GiB reserved, [\d.]+ GiB in use$/;
+    /^[\d,]+ segments, [\d.]+\sGiB reserved, [\d.]+\sGiB in use$/;
   assert.match(totals, pattern);
   const map = page.getByRole('slider', { name: /Map of the segments/ });
   await map.focus();
   await map.press('Home');
   const spoken = page.locator('.segment-map [aria-live]');
-  assert.match(await spoken.textContent(), /^[\d.]+ .iB .+, in segment \d+$/);
+  assert.match(await spoken.textContent(), /^[\d.]+\s.iB .+, in segment \d+$/);
   const seen = new Set();
   for (let step = 0; step < 12; step += 1) {
     seen.add(await spoken.textContent());

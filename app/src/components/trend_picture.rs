@@ -5,6 +5,7 @@
 
 use highwater_core::Bytes;
 use highwater_core::estimate::LargestBatch;
+use highwater_core::report::Verdict;
 use highwater_draw::pen::Area;
 use highwater_draw::ticks::{Ticks, ticks};
 use highwater_draw::trend::{Curve, Frame, MARGIN, TrendPoint, crossing, pixels, round_sizes};
@@ -16,6 +17,7 @@ use super::by_hand::find;
 use super::canvas::paint;
 use crate::model::protocol::Trend;
 use crate::words::format::grouped;
+use crate::words::keep::largest_batch;
 use crate::words::language::fill;
 use crate::words::levers as words;
 use crate::words::short_name;
@@ -86,6 +88,11 @@ impl Picture {
                     labels.push(label("trend-name trend-left", (x, y), -6, name));
                     labels.push(label("trend-mark trend-left", (x, y), -22, said));
                 }
+                // A low line has room for one text below it, and the curve is far above its end.
+                Some((x, said)) if x < 0.3 => {
+                    labels.push(label("trend-mark", (x, y), 18, said));
+                    labels.push(label("trend-name trend-left", (1.0, y), -6, name));
+                }
                 Some((x, said)) => {
                     labels.push(label("trend-mark", (x, y), 18, said));
                     labels.push(label("trend-name", (x, y), 34, name));
@@ -148,7 +155,7 @@ fn dot((x, y): (f64, f64), said: String) -> impl IntoView {
 fn reaches(points: &[TrendPoint], limit: &Limit) -> Option<(u64, String)> {
     if let Some(largest) = limit.largest {
         let at = largest.likely.or(largest.without_flush).unwrap_or_default();
-        return Some((at, words::largest(largest)));
+        return Some((at, largest_batch(largest, Verdict::Fits)));
     }
     let at = crossing(points, limit.room)?;
     let said = fill("about {n}", &[("n", &grouped(at))]);

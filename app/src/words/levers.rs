@@ -1,6 +1,5 @@
 //! Suggestions and the growth of memory, in words.
 
-use highwater_core::estimate::LargestBatch;
 use highwater_core::levers::{Cost, Outcome};
 use highwater_core::report::{Report, Verdict};
 use highwater_core::wording;
@@ -73,20 +72,4 @@ pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
             ("allocated", &point.allocated.short()),
         ],
     )
-}
-
-/// The largest sizes on a device whose name is next to it: `largest: 112, 118 at best, 125 with flushes`.
-pub(crate) fn largest(largest: LargestBatch) -> String {
-    let size = |size: Option<u64>| size.map_or_else(String::new, format::batch);
-    let LargestBatch { likely, without_flush, with_flush, .. } = largest;
-    let english = match (likely, without_flush, largest.only_with_flush()) {
-        (Some(_), _, None) => "largest: {likely}, {n} at best",
-        (Some(_), _, Some(_)) => "largest: {likely}, {n} at best, {flushing} with flushes",
-        (None, Some(_), None) => "largest: {n} at best",
-        (None, Some(_), Some(_)) => "largest: {n} at best, {flushing} with flushes",
-        (None, None, Some(_)) => "largest: {flushing}, with flushes",
-        (None, None, None) => "none fits",
-    };
-    let [likely, n, flushing] = [likely, without_flush, with_flush].map(size);
-    fill(english, &[("likely", &likely), ("n", &n), ("flushing", &flushing)])
 }
