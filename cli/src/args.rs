@@ -442,7 +442,14 @@ fn argument(setting: &'static Setting) -> Arg {
         Kind::Choice(values) => {
             let value = |value: &Named| PossibleValue::new(value.name).help(value.about);
             let values = PossibleValuesParser::new(values.iter().map(value));
-            argument.value_parser(values).default_value(usual)
+            let argument = argument.value_parser(values).default_value(usual);
+            match setting.bare {
+                // A value stands behind `=`, so that what follows the flag stays what it is.
+                Some(bare) => {
+                    argument.num_args(0..=1).require_equals(true).default_missing_value(bare)
+                }
+                None => argument,
+            }
         }
         Kind::Device => {
             argument.value_parser(devices()).hide_possible_values(true).default_value(usual)

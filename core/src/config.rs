@@ -5,12 +5,14 @@
 
 mod choice;
 mod help;
+mod loops;
 mod method;
 pub mod pattern;
 mod pytorch;
 mod setting;
 mod settings;
 mod size;
+mod transformers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,11 +23,13 @@ use serde::{Deserialize, Serialize};
 
 use self::choice::choice;
 pub use self::choice::{Choice, Named};
+pub(crate) use self::loops::Outputs;
 pub use self::method::{ALL_LINEAR, Method};
 pub use self::pytorch::PyTorch;
 use self::setting::Typed;
 pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};
 pub use self::settings::SETTINGS;
+pub use self::transformers::{Library, Transformers};
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;
@@ -48,15 +52,15 @@ pub struct Config {
     /// Whether weights decay where the optimizer's class leaves that off, which adds temporaries;
     /// `AdamW`, whose decay is on, takes none for it.
     pub weight_decay: bool,
-    /// Whether the norm of all gradients is clipped before the step.
-    pub clip_grad_norm: bool,
+    /// Whether the norm of all gradients is clipped before the step: [`Config::clips`].
+    pub clip_grad_norm: Switch,
     /// Whether an exponential moving average (EMA) of the weights is kept.
     pub ema: bool,
-    /// Where gradients are cleared.
+    /// Where gradients are cleared: [`Config::clears`].
     pub zero_grad: ZeroGrad,
-    /// Whether logits and loss survive into the next iteration.
+    /// Whose training loop runs: what becomes of its variables, and what it does by default.
     pub loop_style: LoopStyle,
-    /// When batches come to the device.
+    /// When batches come to the device: [`Config::brings`].
     pub batches: Batches,
     /// COUNT: steps whose outputs stay on the device, as for metrics (`1` for each alone).
     pub keep_outputs: NonZeroU64,
@@ -91,10 +95,18 @@ pub struct Config {
     pub compute_type: ComputeType,
     /// What the outputs are compared with.
     pub loss: LossChoice,
+    /// How the loss of a language model is computed: of its logits, or of what the output head reads.
+    pub loss_kernel: LossKernel,
+    /// COUNT: tokens whose logits exist at a time, for [`LossKernel::Chunked`].
+    pub loss_chunk: NonZeroU64,
+    /// Whose kernels norms, gates and rotary positions of language models run.
+    pub kernels: Kernels,
     /// How attention runs, whatever the file has.
     pub attention: Attention,
     /// The PyTorch version to simulate.
     pub pytorch: PyTorch,
+    /// The version of transformers whose code a configuration's model runs: [`Config::library`].
+    pub transformers: Transformers,
     /// Version of cuDNN, which chooses workspaces of convolutions.
     pub cudnn: Cudnn,
     /// When CUDA loads kernels.
@@ -143,11 +155,11 @@ impl Default for Config {
             optimizer: Optimizer::AdamW,
             optimizer_impl: Implementation::Auto,
             weight_decay: false,
-            clip_grad_norm: false,
+            clip_grad_norm: Switch::Auto,
             ema: false,
-            zero_grad: ZeroGrad::Start,
+            zero_grad: ZeroGrad::Auto,
             loop_style: LoopStyle::Inline,
-            batches: Batches::Resident,
+            batches: Batches::Auto,
             keep_outputs: NonZeroU64::MIN,
             evaluation: false,
             checkpoint: Checkpoint::None,
@@ -164,8 +176,12 @@ impl Default for Config {
             double_quantize: false,
             compute_type: ComputeType::Auto,
             loss: LossChoice::Auto,
+            loss_kernel: LossKernel::Torch,
+            loss_chunk: NonZeroU64::MIN.saturating_add(255),
+            kernels: Kernels::Torch,
             attention: Attention::Auto,
             pytorch: PyTorch::LATEST,
+            transformers: Transformers::default(),
             cudnn: Cudnn::Auto,
             module_loading: ModuleLoading::Auto,
             dropout: Dropout::Auto,
@@ -194,6 +210,10 @@ choice! {
         Fp16 = "fp16", "pure fp16", "everything in fp16, parameters and optimizer state too",
         /// `model.bfloat16()`.
         Bf16 = "bf16", "pure bf16", "everything in bf16, parameters and optimizer state too",
+        /// `model.half()` under `torch.autocast(dtype=torch.float16)` with `GradScaler`, as below adapters.
+        Fp16Amp = "fp16-amp", "fp16 under AMP", "parameters in fp16, run under autocast to fp16 with a gradient scaler",
+        /// `model.bfloat16()` under `torch.autocast(dtype=torch.bfloat16)`: transformers' `bf16=True` of a bf16 model.
+        Bf16Amp = "bf16-amp", "bf16 under AMP", "parameters in bf16, run under autocast to bf16, as by transformers' bf16=True",
         /// `model.half()`, and an optimizer over fp32 copies of its parameters: [`crate::step::masters`].
         Fp16Master = "fp16-master", "fp16, master weights", "model and gradients in fp16; the optimizer has its own weights and gradients in fp32",
         /// `model.bfloat16()`, likewise.
@@ -205,8 +225,8 @@ impl Precision {
     /// What `torch.autocast` casts down to, where it is used.
     pub const fn autocast(self) -> Option<DType> {
         match self {
-            Self::AmpFp16 => Some(DType::Float16),
-            Self::AmpBf16 => Some(DType::BFloat16),
+            Self::AmpFp16 | Self::Fp16Amp => Some(DType::Float16),
+            Self::AmpBf16 | Self::Bf16Amp => Some(DType::BFloat16),
             _ => None,
         }
     }
@@ -214,8 +234,8 @@ impl Precision {
     /// What parameters and inputs are converted to, where they are.
     pub const fn converts_to(self) -> Option<DType> {
         match self {
-            Self::Fp16 | Self::Fp16Master => Some(DType::Float16),
-            Self::Bf16 | Self::Bf16Master => Some(DType::BFloat16),
+            Self::Fp16 | Self::Fp16Amp | Self::Fp16Master => Some(DType::Float16),
+            Self::Bf16 | Self::Bf16Amp | Self::Bf16Master => Some(DType::BFloat16),
             Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => None,
         }
     }
@@ -224,8 +244,8 @@ impl Precision {
     pub(crate) const fn of_weights(self) -> Self {
         match self {
             Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => Self::Fp32,
-            Self::Fp16 | Self::Fp16Master => Self::Fp16,
-            Self::Bf16 | Self::Bf16Master => Self::Bf16,
+            Self::Fp16 | Self::Fp16Amp | Self::Fp16Master => Self::Fp16,
+            Self::Bf16 | Self::Bf16Amp | Self::Bf16Master => Self::Bf16,
         }
     }
 
@@ -241,7 +261,7 @@ impl Precision {
 
     /// Whether a `GradScaler` is used, as fp16's range asks for.
     pub const fn scales_gradients(self) -> bool {
-        matches!(self, Self::AmpFp16)
+        matches!(self, Self::AmpFp16 | Self::Fp16Amp)
     }
 }
 
@@ -355,6 +375,8 @@ choice! {
 choice! {
     /// Where `optimizer.zero_grad()` stands in the loop.
     pub enum ZeroGrad ("place of zero_grad") {
+        /// Where the loop has it.
+        Auto = "auto", "automatic", "where the loop has it; a loop of your own: before the forward",
         /// Before the forward.
         Start = "start", "before the forward", "before the forward",
         /// Between forward and backward: gradients lie beside all activations.
@@ -365,18 +387,28 @@ choice! {
 }
 
 choice! {
-    /// Whether the loop's names outlive an iteration.
+    /// Whose training loop runs. What each does by itself is in [`loops`].
     pub enum LoopStyle ("loop style") {
         /// A plain loop: `out` and `loss` stay bound until they are assigned again.
         Inline = "inline", "plain loop", "a plain loop: logits and loss live until the next iteration replaces them",
         /// The step is a function, as in Lightning and the HF Trainer: its names go with it.
-        Function = "function", "step function", "a step function, as in trainers: logits and loss are freed when it returns",
+        Function = "function", "step function", "a step function: logits and loss are freed when it returns",
+        /// `transformers.Trainer`, and TRL's, which are made of it.
+        Trainer = "trainer", "transformers' Trainer", "logits are freed before backward; clips gradients, and takes fused AdamW from PyTorch 2.8 on",
+        /// `lightning.Trainer` with automatic optimization.
+        Lightning = "lightning", "Lightning", "logits are freed before backward; clears gradients between forward and backward",
+        /// The loop of accelerate's examples.
+        Accelerate = "accelerate", "accelerate", "a plain loop over batches that are moved; clears gradients at its end",
+        /// The recipes of torchtune.
+        Torchtune = "torchtune", "torchtune", "logits are freed before backward; clears gradients at its end",
     }
 }
 
 choice! {
     /// When a loop moves batches to the device.
     pub enum Batches ("place of batches") {
+        /// When the loop does that.
+        Auto = "auto", "automatic", "when the loop does that; in a loop of your own, one stays",
         /// One batch stays there.
         Resident = "resident", "one stays", "one batch stays on the GPU, as in benchmarks",
         /// A new one before each step, while names still hold the last.
@@ -398,7 +430,7 @@ pub enum Checkpoint {
     Every(NonZeroU64),
 }
 
-said_plainly!(LossChoice, Implementation);
+said_plainly!(LossChoice, LossKernel, Implementation);
 
 impl fmt::Display for Checkpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -484,6 +516,57 @@ choice! {
         Sum = "sum", "sum of outputs", "the sum of the outputs",
         /// The graph's first output is the loss.
         Own = "own", "the model's own", "the model's first output is its loss",
+    }
+}
+
+choice! {
+    /// How the loss of a language model is computed.
+    pub enum LossKernel ("loss kernel") {
+        /// Of all logits, by PyTorch.
+        Torch = "torch", "of all logits", "all logits exist, as PyTorch computes cross-entropy",
+        /// TRL's `chunked_nll` (1.4 to 1.14): a few tokens at a time, computed again in backward.
+        Chunked = "chunked", "in chunks", "the logits of a few tokens at a time, as TRL 1.7 to 1.14 do",
+        /// TRL's fused head (from 1.15 on): tiles of tokens and words.
+        Fused = "fused", "fused head", "tiles of the logits, as TRL does from 1.15 on",
+        /// `LigerFusedLinearCrossEntropyLoss`: its forward makes the gradients.
+        Liger = "liger", "Liger", "Liger's fused linear cross-entropy: gradients are made in the forward",
+        /// `cut_cross_entropy`: kernels that never write logits.
+        Cce = "cce", "Cut Cross-Entropy", "Apple's kernels, which never write logits; in half precision",
+        /// torchtune's `CEWithChunkedOutputLoss`: the head's result in eight parts.
+        OutputChunks = "output-chunks", "eight parts", "logits in eight parts, raised to fp32 one at a time, as in torchtune",
+    }
+}
+
+choice! {
+    /// Whose kernels the layers of a language model run.
+    pub enum Kernels ("kernels") {
+        /// As transformers has them.
+        Torch = "torch", "transformers'", "PyTorch's operators, as transformers has them",
+        /// Liger's norms, gates and rotary positions.
+        Liger = "liger", "Liger", "Liger's RMSNorm, SwiGLU and rotary positions, which save less",
+    }
+}
+
+choice! {
+    /// A switch that the loop, or the version of a library, decides over if nobody else does.
+    pub enum Switch ("switch") {
+        /// As the loop has it.
+        Auto = "auto", "automatic", "as the loop has it",
+        /// Yes.
+        On = "on", "on", "yes",
+        /// No.
+        Off = "off", "off", "no",
+    }
+}
+
+impl Switch {
+    /// Whether it is on, where this is the default.
+    pub const fn or(self, default: bool) -> bool {
+        match self {
+            Self::Auto => default,
+            Self::On => true,
+            Self::Off => false,
+        }
     }
 }
 

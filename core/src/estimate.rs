@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::adapt;
 use crate::allocator::{self, Conf};
-use crate::config::{Attention, Checkpoint, Config, Precision, PyTorch, Quantize, Stage};
+use crate::config::{Attention, Checkpoint, Config, Library, Precision, PyTorch, Quantize, Stage};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Asked, Hardware, Launches, Runtime};
@@ -31,7 +31,6 @@ use crate::report::{Band, DeviceVerdict, Report};
 use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::step;
-use crate::step::loss::Loss;
 use crate::step::script::Script;
 use crate::tensor::DType;
 use crate::trace::{Storage, Trace};
@@ -55,13 +54,13 @@ pub struct Model {
     defaults: Config,
     spec: Option<String>,
     configuration: Option<String>,
-    /// Writes the graph of a configuration with another attention. It brings the code of all families
-    /// along, which the page leaves to the program that reads them.
+    /// Writes the graph of a configuration with other code. It brings all families along, which the page leaves to
+    /// the program that reads them.
     rewrite: Option<Rewrite>,
 }
 
-/// A configuration and an attention → the graph.
-type Rewrite = fn(&str, Attention) -> Result<Graph, Error>;
+/// A configuration and the library whose code runs → the graph.
+type Rewrite = fn(&str, Library) -> Result<Graph, Error>;
 
 /// A graph as it runs: without control flow, and with the types of its values.
 #[derive(Clone, Debug)]
@@ -81,6 +80,7 @@ struct Recovered {
 
 /// What a configuration does, before any allocator has seen it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Run {
     trace: Trace,
     /// What of it depends on the hardware.
@@ -96,6 +96,8 @@ struct Run {
     lacks_parts: bool,
     /// Whether the file stated everything that the model runs.
     is_exact: bool,
+    /// Whether its loss could be computed without all logits.
+    has_next_token_head: bool,
 }
 
 impl Recovered {
@@ -109,7 +111,7 @@ impl Recovered {
         let Self { program, diagnostics } = self;
         let sink = Diagnostics::default();
         sink.extend(diagnostics.iter().cloned().chain(unknown_version(config)));
-        let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
+        let loss = step::head_loss::choose(program, config, &sink)?;
         let rt = Runtime::new(hardware, config.pytorch);
         if let Some(iteration) = kernels_from {
             rt.record_launches(iteration);
@@ -124,6 +126,7 @@ impl Recovered {
             operators: program.graph.nodes.len(),
             lacks_parts: program.typed.lower_bound,
             is_exact: program.reasons.is_empty(),
+            has_next_token_head: step::head_loss::is_possible(program, config),
         })
     }
 }
@@ -155,7 +158,7 @@ impl Run {
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
     let opened = formats::open(source, name)?;
-    Ok(Model { rewrite: Some(formats::with_attention), ..Model::new(name, opened) })
+    Ok(Model { rewrite: Some(formats::with_library), ..Model::new(name, opened) })
 }
 
 /// The model of an entry of the catalogue, called by its id.
@@ -164,7 +167,7 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
 /// As [`Entry::open`].
 pub fn open_named(entry: &Entry) -> Result<Model, Error> {
     let model = Model::new(entry.id, entry.open()?);
-    Ok(Model { rewrite: Some(formats::with_attention), ..model })
+    Ok(Model { rewrite: Some(formats::with_library), ..model })
 }
 
 impl Model {
@@ -292,6 +295,7 @@ impl Model {
             program.rests_on(&reason);
         }
         adapt::adapt(&mut program, config, &sink)?;
+        step::head_loss::fuse(&mut program, config)?;
         Ok(Recovered { program, diagnostics: sink.into_inner() })
     }
 
@@ -312,8 +316,11 @@ impl Model {
     fn settings(&self, config: &Config, stage: Stage) -> Config {
         let mut own = config.up_to(stage);
         let is_shape = stage == Stage::Shape;
-        if is_shape && self.written_with(config).is_none() {
-            own.attention = Attention::Auto;
+        let usual = Library::default();
+        let is_written = self.configuration.is_some() && self.rewrite.is_some();
+        own.transformers = if is_written { config.library() } else { usual.transformers };
+        if is_shape && !is_written {
+            (own.attention, own.kernels) = (usual.attention, usual.kernels);
         }
         if is_shape && !self.graph.level.is_program() {
             own.precision = Precision::Fp32;
@@ -323,18 +330,14 @@ impl Model {
         own
     }
 
-    /// The graph: written again where a configuration is asked for with another attention.
+    /// The graph: written again where a configuration is asked for with other code than its own.
     fn graph_for(&self, config: &Config) -> Result<Arc<Graph>, Error> {
-        match (&self.configuration, self.rewrite, self.written_with(config)) {
-            (Some(text), Some(rewrite), Some(attention)) => rewrite(text, attention).map(Arc::new),
+        match (&self.configuration, self.rewrite, config.code()) {
+            (Some(text), Some(rewrite), library) if library != Library::default() => {
+                rewrite(text, library).map(Arc::new)
+            }
             _ => Ok(Arc::clone(&self.graph)),
         }
-    }
-
-    /// The attention that the graph has to be written again with.
-    fn written_with(&self, config: &Config) -> Option<Attention> {
-        let is_written = self.configuration.is_some() && self.rewrite.is_some();
-        Some(config.attention).filter(|attention| is_written && *attention != Attention::Auto)
     }
 
     /// Where the setting of attention says nothing, or what cannot be.

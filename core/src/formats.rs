@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::basis::Reason;
-use crate::config::{Attention, Config};
+use crate::config::{Config, Library};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::sentence::Sentence;
@@ -216,7 +216,7 @@ fn open_translated(
             return opened;
         }
         if hf_config::is_config(&text) {
-            let (graph, defaults) = hf_config::read(&text, Attention::Auto)?;
+            let (graph, defaults) = hf_config::read(&text, Library::default())?;
             let recognised = Recognised::new("Hugging Face configuration", Fidelity::Template);
             let configuration = Some(text);
             return Ok(Opened { graph, recognised, defaults, spec: None, configuration });
@@ -267,12 +267,12 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
     Ok(None)
 }
 
-/// The graph of a configuration with the attention that is asked for.
+/// The graph of a configuration with the code of a library.
 ///
 /// # Errors
 /// When the configuration cannot be read; it could when it was opened.
-pub(crate) fn with_attention(configuration: &str, asked: Attention) -> Result<Graph, Error> {
-    hf_config::read(configuration, asked).map(|(graph, _)| graph)
+pub(crate) fn with_library(configuration: &str, library: Library) -> Result<Graph, Error> {
+    hf_config::read(configuration, library).map(|(graph, _)| graph)
 }
 
 /// The first bytes, of which there must be some.

@@ -92,6 +92,8 @@ pub struct Facts {
     has_batch_norm: bool,
     /// Whether an input has the four dimensions of images.
     has_images: bool,
+    /// Whether it is a language model that guesses the next token.
+    guesses_next_token: bool,
 }
 
 impl Facts {
@@ -112,6 +114,7 @@ impl Facts {
             has_bfloat16: capability.is_none_or(|capability| capability >= (8, 0)),
             has_batch_norm: placed(Category::Buffer).any(|s| name(s).ends_with("running_mean")),
             has_images: inputs.any(|s| trace.tensor(s).is_some_and(|ty| ty.rank() == 4)),
+            guesses_next_token: simulation.guesses_next_token(),
         }
     }
 

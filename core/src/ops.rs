@@ -29,8 +29,10 @@ mod create;
 mod dropout;
 mod experts;
 mod features;
+mod head_loss;
 mod index;
 mod layout;
+mod liger;
 mod loss;
 mod masks;
 mod matmul;
@@ -49,6 +51,7 @@ pub use call::{Call, Operand};
 pub use context::{Inference, Made};
 pub use fold::LIMIT;
 pub(crate) use fold::narrow;
+pub(crate) use head_loss::NAME as HEAD_LOSS;
 
 /// One operator and its rules.
 #[derive(Debug)]
@@ -156,8 +159,10 @@ const FAMILIES: &[&[Operator]] = &[
     dropout::TABLE,
     experts::TABLE,
     features::TABLE,
+    head_loss::TABLE,
     index::TABLE,
     layout::TABLE,
+    liger::TABLE,
     loss::TABLE,
     masks::TABLE,
     adapted::TABLE,

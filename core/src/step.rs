@@ -5,6 +5,7 @@ pub mod clip;
 pub(crate) mod flat_weights;
 pub mod forward;
 mod freeze;
+pub mod head_loss;
 pub mod hooks;
 pub mod loss;
 pub mod masters;
@@ -85,7 +86,9 @@ pub(crate) fn run(
     let script = Script::training(config)?;
     rt.expect_operators(program.nodes.len());
     let device = Device::load(&rt, program, config, hooks, sink)?;
-    let plan = BatchPlan { graph: &program.graph, typed, loss, format: config.memory_format };
+    let has_labels = config.loop_style.habits().has_labels;
+    let format = config.memory_format;
+    let plan = BatchPlan { graph: &program.graph, typed, loss, format, has_labels };
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
     let mut process = Process::new((&rt, config), plan, &forward, hooks, device);
     process.run(&script, |process, round| match round {
@@ -186,7 +189,7 @@ impl Training {
             masters.take_gradients(rt, parameters);
         }
         let updated = masters.as_ref().map_or(parameters, |masters| &masters.parameters);
-        if config.clip_grad_norm {
+        if config.clips() {
             if let Some(scaler) = scaler {
                 scaler.unscale(rt);
             }
@@ -330,6 +333,8 @@ struct BatchPlan<'a> {
     typed: &'a Typed,
     loss: &'a Loss,
     format: MemoryFormat,
+    /// Whether labels are a tensor of their own in any case.
+    has_labels: bool,
 }
 
 /// A batch on the device.
@@ -451,7 +456,12 @@ impl Device {
         let target = match &plan.loss.target {
             Target::None => None,
             Target::SameAs(source) => {
-                inputs.iter().find(|(id, _)| id == source).map(|(_, tensor)| tensor.clone())
+                let same = inputs.iter().find(|(id, _)| id == source).map(|(_, tensor)| tensor);
+                same.map(|same| {
+                    let ty = TensorType::new(same.dtype(), same.sizes());
+                    let own = plan.has_labels.then(|| rt.place(&ty, Category::Input, "labels"));
+                    own.unwrap_or_else(|| same.clone())
+                })
             }
             Target::New(ty) => Some(rt.place(ty, Category::Input, "labels")),
         };

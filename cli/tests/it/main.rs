@@ -1,6 +1,7 @@
 //! The built program, as a shell sees it.
 #![expect(clippy::unwrap_used, reason = "tests end where something is not as it should be")]
 #![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
+#![recursion_limit = "256"]
 
 mod advise;
 mod documents;

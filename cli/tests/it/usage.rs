@@ -215,7 +215,7 @@ fn settings_that_do_nothing_are_named() {
         warning [setting-without-effect] the setting `dora` has no effect, because no layer has an adapter
         warning [setting-without-effect] the setting `modules-to-save` has no effect, because no layer has an adapter
         warning [checkpointed-blocks] only the first block is run again in backward: there are no 1000 more behind it
-        warning [pytorch-unknown] PyTorch 1.4 is older than all that were compared with; the rules of 1.12 are followed
+        warning [pytorch-unknown] PyTorch 1.4 is older than all that were compared with; the rules of 1.10 are followed
         warning [pytorch-unknown] PyTorch 3.0 is newer than all that were compared with; the rules of 2.15 are followed
     "#]].assert_eq(&said);
 }

@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, ComputeType, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat,
-    Optimizer, Precision, PyTorch, ZeroGrad,
+    Checkpoint, ComputeType, Implementation, InPlace, Kernels, LoopStyle, LossChoice, LossKernel,
+    MemoryFormat, Optimizer, Precision, PyTorch, Switch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -56,6 +56,8 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     let precision = match (text("amp"), text("dtype")) {
         (_, Some("float16")) if masters => Precision::Fp16Master,
         (_, Some("bfloat16")) if masters => Precision::Bf16Master,
+        (Some("float16"), Some("float16")) => Precision::Fp16Amp,
+        (Some("bfloat16"), Some("bfloat16")) => Precision::Bf16Amp,
         (Some("float16"), _) => Precision::AmpFp16,
         (Some("bfloat16"), _) => Precision::AmpBf16,
         (_, Some("float16")) => Precision::Fp16,
@@ -71,9 +73,9 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     let zero_grad = match text("zero_grad") {
         Some("backward") => ZeroGrad::BeforeBackward,
         Some("end") => ZeroGrad::End,
-        _ => ZeroGrad::Start,
+        _ => ZeroGrad::Auto,
     };
-    let function = text("style") == Some("function");
+    let loop_style = text("style").map_or(Ok(LoopStyle::Inline), str::parse)?;
     let pytorch = text("torch").map_or(Ok(PyTorch::LATEST), str::parse)?;
     Ok(Config {
         dims: dims.collect(),
@@ -90,7 +92,14 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         optimizer_impl,
         in_place: text("in_place").map_or(Ok(InPlace::Auto), str::parse)?,
         zero_grad,
-        loop_style: if function { LoopStyle::Function } else { LoopStyle::Inline },
+        loop_style,
+        clip_grad_norm: if row["clip"].as_f64().is_some_and(|norm| norm > 0.0) {
+            Switch::On
+        } else {
+            Switch::Auto
+        },
+        loss_kernel: text("loss_kernel").map_or(Ok(LossKernel::Torch), str::parse)?,
+        kernels: text("kernels").map_or(Ok(Kernels::Torch), str::parse)?,
         evaluation: row["evaluation"] == true,
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
         pytorch,

@@ -3,7 +3,7 @@
 use super::elementwise::{add, compare, div, mul, negate, opaque, scale};
 use super::reduce::sum;
 use super::softmax::log_softmax_in_its_type;
-use super::view::{contiguous, resample, reshape, rows_and_width};
+use super::view::{contiguous, resample, reshape, rows_and_width, slice};
 use crate::eager::kernels::{self, reduce_into_place};
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
@@ -145,6 +145,18 @@ pub fn causal_language_model(rt: &Runtime, logits: &Tensor, labels: &Tensor) -> 
     loss
 }
 
+/// The same before transformers 4.55: the last position of each text is cut off, into a copy of the logits in single
+/// precision.
+pub fn shifted_language_model(rt: &Runtime, logits: &Tensor, labels: &Tensor) -> Tensor {
+    let single = kernels::cast(rt, logits, DType::Float32);
+    let (batch, length) = (labels.size(0), labels.size(1).saturating_sub(1));
+    let before = slice(rt, &single, 1, length, 1);
+    let before = contiguous(rt, &before);
+    let window = labels.view_of(vec![batch, length], labels.strides());
+    let shifted = rt.no_grad(|| contiguous(rt, &window));
+    token_loss(rt, &before, &shifted)
+}
+
 /// Cross-entropy over all positions: `logits [B, S, V]`, `labels [B, S]` int64.
 pub fn token_loss(rt: &Runtime, logits: &Tensor, labels: &Tensor) -> Tensor {
     let (logits, labels) = (flat(rt, logits), reshape(rt, labels, &[labels.numel()]));
@@ -206,7 +218,7 @@ fn masked_fill_in_place(rt: &Runtime, x: &Tensor, mask: &Tensor) -> Tensor {
 }
 
 /// `mask.sum()`: an integer, summed over a copy in integers.
-fn count_of(rt: &Runtime, mask: &Tensor) -> Tensor {
+pub(super) fn count_of(rt: &Runtime, mask: &Tensor) -> Tensor {
     rt.enter_operator("aten::sum");
     let count = rt.empty(DType::Int64, &[]);
     let ones = rt.empty(DType::Int64, mask.sizes());

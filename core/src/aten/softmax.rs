@@ -1,4 +1,5 @@
-//! `_softmax` and `_log_softmax`: the result is saved (`native/cuda/SoftMax.cu`).
+//! `_softmax` and `_log_softmax`: the result is saved, before PyTorch 1.11 with what was read
+//! (`native/cuda/SoftMax.cu`).
 
 use super::view;
 use crate::eager::layout::like_strides;
@@ -85,7 +86,10 @@ fn kernel(
     let y = rt.empty_strided(dtype, x.sizes(), like_strides(x));
     let from = x.dtype();
     rt.launch(&[&y], rows_of(x, 1), from);
-    rt.differentiable(node, y.clone(), &[x], &[&y], move |pass| {
+    let both = [&y, x];
+    let count = 1 + usize::from(rt.pytorch.keeps_softmax_input());
+    let saved = both.get(..count).unwrap_or(&both);
+    rt.differentiable(node, y.clone(), &[x], saved, move |pass| {
         let Some(grad) = pass.grad() else { return vec![None] };
         let temporaries: Vec<_> = (0..temporaries).map(|_| pass.rt.empty_like(grad)).collect();
         for product in &temporaries {

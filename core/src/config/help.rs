@@ -26,6 +26,13 @@ const HELP: &[Help] = &[
     help("allowed", "", "What the process may reserve, under `set_per_process_memory_fraction`"),
     help("alloc-conf", "SETTINGS", "Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`"),
     help("loss", "", "What the outputs are compared with"),
+    help(
+        "loss-kernel",
+        "",
+        "How a language model's loss is computed: of all logits, or without ever making them",
+    ),
+    help("loss-chunk", "", "Tokens whose logits exist at a time, with `--loss-kernel chunked`"),
+    help("kernels", "", "Kernels of norms, gates and rotary positions: transformers' or Liger's"),
     help("checkpoint", "", "Activation checkpointing: `none`, `blocks`, or N for every Nth block"),
     help("accumulate", "", "Batches per optimizer step"),
     help("freeze", "", "Parameters that are not trained: `layer1`, `*.embeddings`"),
@@ -59,7 +66,7 @@ const HELP: &[Help] = &[
     help(
         "loop",
         "STYLE",
-        "Whether the step is a function, so that logits and loss are freed when it returns",
+        "Whose training loop runs: what it frees when, and its defaults for clipping, `zero_grad` and batches",
     ),
     help(
         "batches",
@@ -78,6 +85,11 @@ const HELP: &[Help] = &[
     ),
     help("recover", "WHETHER", "Whether to recover what the exporter removed or decomposed"),
     help("pytorch", "VERSION", "Version of PyTorch, such as `2.6`, or a date, such as `2023-10`"),
+    help(
+        "transformers",
+        "VERSION",
+        "Version of transformers, such as `4.46`; `auto` is the one of PyTorch's time",
+    ),
     help(
         "cudnn",
         "VERSION",

@@ -18,8 +18,10 @@ pub struct PyTorch {
 }
 
 /// First releases, with year and month. Releases before the first follow its rules.
-const RELEASES: [(PyTorch, u64, u64); 18] = [
-    (PyTorch::OLDEST, 2022, 6),
+const RELEASES: [(PyTorch, u64, u64); 20] = [
+    (PyTorch::OLDEST, 2021, 10),
+    (PyTorch::new(1, 11), 2022, 3),
+    (PyTorch::new(1, 12), 2022, 6),
     (PyTorch::new(1, 13), 2022, 10),
     (PyTorch::new(2, 0), 2023, 3),
     (PyTorch::new(2, 1), 2023, 10),
@@ -55,7 +57,7 @@ impl PyTorch {
     }
 
     /// The oldest release that has rules of its own.
-    pub const OLDEST: Self = Self::new(1, 12);
+    pub const OLDEST: Self = Self::new(1, 10);
 
     /// Whether it lies within the releases whose rules are known.
     pub fn is_known(self) -> bool {
@@ -85,6 +87,17 @@ impl PyTorch {
     /// Whether it came with cuDNN 9.
     pub fn has_cudnn_9(self) -> bool {
         self >= Self::new(2, 4)
+    }
+
+    /// Whether softmax and its logarithm keep their input, and not only their result (pytorch/pytorch#65242).
+    pub fn keeps_softmax_input(self) -> bool {
+        self < Self::new(1, 11)
+    }
+
+    /// Whether updates of lists of parameters divide by new lists, where later ones write over the first
+    /// (pytorch/pytorch#104898).
+    pub fn updates_out_of_place(self) -> bool {
+        self < Self::new(2, 1)
     }
 
     /// Whether optimizers walk over lists of parameters by themselves (`foreach`).
@@ -190,7 +203,8 @@ mod tests {
             ("2023", "2.0"),
             ("2023-10", "2.1"),
             ("2024-06", "2.3"),
-            ("2019", "1.12"),
+            ("2019", "1.10"),
+            ("2022-07", "1.12"),
             ("2027", "2.15"),
         ] {
             assert_eq!(

@@ -23,6 +23,8 @@ pub struct Setting {
     pub offers: &'static [&'static str],
     /// What it can be.
     pub kind: Kind,
+    /// The value that its flag has on the command line where none follows; `None` where one has to.
+    pub bare: Option<&'static str>,
     /// Where forms have it.
     pub group: Group,
     /// The first stage of an estimate that reads it.
@@ -230,6 +232,7 @@ impl Setting {
             example: "",
             offers: &[],
             kind,
+            bare: None,
             group: Group::Training,
             stage,
             scope: Scope::Training,

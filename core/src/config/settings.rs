@@ -96,7 +96,20 @@ pub const SETTINGS: &[Setting] = &[
         scope: Scope::Machine,
         ..field!(alloc_conf, Replay)
     },
-    Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss, Run) },
+    Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss, Program) },
+    Setting {
+        name: "loss-kernel",
+        label: "loss kernel",
+        scope: Scope::Training,
+        ..field!(loss_kernel, Program)
+    },
+    Setting {
+        name: "loss-chunk",
+        label: "loss chunk",
+        about: "tokens whose logits exist at a time, of a loss in chunks",
+        ..field!(loss_chunk, Program)
+    },
+    Setting { name: "kernels", label: "kernels", ..field!(kernels, Shape) },
     Setting {
         name: "checkpoint",
         label: "checkpointing",
@@ -212,6 +225,16 @@ pub const SETTINGS: &[Setting] = &[
         name: "clip-grad-norm",
         label: "clip gradients",
         about: "by their total norm",
+        bare: Some("on"),
+        set: |config, text| {
+            // Flags of two values were written so.
+            let text = match text {
+                "true" => "on",
+                "false" => "off",
+                text => text,
+            };
+            Typed::read(text).map(|value| config.clip_grad_norm = value)
+        },
         ..field!(clip_grad_norm, Run)
     },
     Setting {
@@ -267,6 +290,13 @@ pub const SETTINGS: &[Setting] = &[
         scope: Scope::Machine,
         stated: true,
         ..field!(pytorch, Run)
+    },
+    Setting {
+        name: "transformers",
+        label: "transformers",
+        about: "version whose code the model and its Trainer run",
+        scope: Scope::Machine,
+        ..field!(transformers, Shape)
     },
     Setting {
         name: "cudnn",

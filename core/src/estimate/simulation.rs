@@ -98,6 +98,11 @@ impl Simulation {
         }
     }
 
+    /// Whether it is a language model whose loss could be computed without all logits.
+    pub(crate) fn guesses_next_token(&self) -> bool {
+        self.on.run.has_next_token_head
+    }
+
     /// How it ends on the configured device.
     pub fn verdict(&self) -> DeviceVerdict {
         self.on.verdict()

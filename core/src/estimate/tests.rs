@@ -7,6 +7,7 @@ use crate::config::{Checkpoint, LoopStyle, Optimizer, Precision};
 use crate::device;
 use crate::eager::{Launch, Runtime};
 use crate::formats::catalogue;
+use crate::step::head_loss;
 use crate::trace::{Event, Phase};
 
 const TWICE: NonZeroU64 = NonZeroU64::MIN.saturating_add(1);
@@ -83,8 +84,7 @@ fn launches_change_no_event() {
         let run = |launching| {
             let sink = Diagnostics::default();
             let Recovered { program, .. } = model.program(&shaped, &config).expect("a program");
-            let loss =
-                Loss::choose(config.loss, &program.graph, &program.typed, &sink).expect("a loss");
+            let loss = head_loss::choose(&program, &config, &sink).expect("a loss");
             let rt = Runtime::new(hardware, config.pytorch);
             if launching {
                 rt.record_launches(Script::training(&config).expect("a script").steady);

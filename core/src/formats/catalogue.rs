@@ -11,7 +11,7 @@ use super::hf_config;
 use super::spec::kinds::distance;
 use super::{Fidelity, Opened, Recognised};
 use crate::apart;
-use crate::config::{Attention, Checkpoint, Config, Optimizer, Precision};
+use crate::config::{Checkpoint, Config, Library, Optimizer, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::sentence::Sentence;
@@ -121,7 +121,7 @@ impl Entry {
     /// When its family does not read the configuration, which a test excludes.
     pub fn open(&self) -> Result<Opened, Error> {
         let configuration = self.configuration();
-        let (graph, stated) = hf_config::read(&configuration, Attention::Auto)?;
+        let (graph, stated) = hf_config::read(&configuration, Library::default())?;
         Ok(Opened {
             graph,
             recognised: Recognised::new("published configuration", Fidelity::Template),

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::{Attention, Config, LossChoice, Precision};
+use crate::config::{Attention, Config, Kernels, Library, LossChoice, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
@@ -60,13 +60,13 @@ pub(super) fn is_config(text: &str) -> bool {
         })
 }
 
-/// Reads a configuration; an attention that is asked for goes before its own.
+/// Reads a configuration; what is asked of the library goes before its own words.
 ///
 /// # Errors
 /// When its family is not known, or its sizes contradict each other.
-pub(super) fn read(text: &str, asked: Attention) -> Result<(Graph, Config), Error> {
+pub(super) fn read(text: &str, library: Library) -> Result<(Graph, Config), Error> {
     let tree = tree::parse(text.trim_start_matches('\u{feff}'))?;
-    program(Settings::new(&tree), asked)
+    program(Settings::new(&tree), library)
 }
 
 fn unknown_head(name: &str) -> Sentence {
@@ -87,7 +87,7 @@ fn assumed_head(name: &str) -> Diagnostic {
 }
 
 /// The program of a configuration, and how it is trained where nobody says.
-fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Error> {
+fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Error> {
     let families = families()?;
     let (c, family, left_out) = find_with_parts(&families, whole)?;
     unread::refuse_quantized(whole)?;
@@ -123,23 +123,18 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     } else if architecture.is_none() && !is_own && !c.has(CLASS) {
         diagnostics.push(assumed_head(name));
     }
-    diagnostics.extend(assumptions(whole, asked));
-    let is_eager = is_eager(whole, asked)?;
+    diagnostics.extend(assumptions(whole, library.attention));
+    let is_eager = is_eager(whole, library.attention)?;
+    let is_old = !is_own && !library.transformers.has_sdpa(family.model_type);
     let files = family.files(&families)?;
     let mut run = Run::new(name, c, if task == "Model" { family.base } else { "" });
     run.know("task", task);
     run.know("architecture", name);
-    run.know_whether("eager", is_eager == Some(true));
+    run.know_whether("eager", is_eager.unwrap_or(is_old));
     run.know_whether("asked", is_eager.is_some());
+    run.know_whether("liger", library.kernels == Kernels::Liger);
     let outputs = run.files(&files)?;
-    if task == "QuestionAnswering" && !matches!(family.task, "CausalLM" | "MaskedLM") {
-        return Err(c.fault(&["architectures"], &say!("this family answers no questions here")));
-    }
-    if task == "SemanticSegmentation" && family.task != task {
-        return Err(
-            c.fault(&["architectures"], &say!("this family has no head for segmentation here"))
-        );
-    }
+    refuse_head(c, task, family.task)?;
     diagnostics.extend(unread::report(c, &run.seen)?);
     let defaults = Config {
         loss: if computes_loss(&run.builder.graph, &outputs) {
@@ -152,12 +147,38 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
         ..Config::default()
     };
     let mut graph = run.builder.graph;
+    diagnostics.extend(kernels_setting(library, &graph, family.model_type));
     graph.outputs = outputs;
     graph.dims = run.dims;
     graph.assumed_dims = graph.dims.keys().cloned().collect();
     graph.diagnostics = diagnostics;
     graph.diagnostics.extend(run.diagnostics);
     Ok((graph, defaults))
+}
+
+/// Refuses heads that a family does not have.
+fn refuse_head(c: Settings<'_>, task: &str, usual: &str) -> Result<(), Error> {
+    if task == "QuestionAnswering" && !matches!(usual, "CausalLM" | "MaskedLM") {
+        return Err(c.fault(&["architectures"], &say!("this family answers no questions here")));
+    }
+    if task == "SemanticSegmentation" && usual != task {
+        return Err(
+            c.fault(&["architectures"], &say!("this family has no head for segmentation here"))
+        );
+    }
+    Ok(())
+}
+
+/// That Liger's kernels were asked for, and none are known for the family.
+fn kernels_setting(library: Library, graph: &Graph, model_type: &str) -> Option<Diagnostic> {
+    let has_layers = || graph.nodes.iter().any(|node| node.op == "LigerRmsNorm");
+    (library.kernels == Kernels::Liger && !has_layers()).then(|| {
+        let message = say!(
+            "Liger's kernels are known for families like Llama, not for {model_type}: its layers run as in transformers",
+            model_type
+        );
+        Diagnostic::new(Severity::Warning, "kernels-setting", message)
+    })
 }
 
 /// Refuses what states no width. transformers and diffusers always save one: defaults alone are no model of anybody's.

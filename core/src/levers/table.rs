@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use super::{Cost, Lever};
 use crate::allocator::Conf;
 use crate::config::{
-    Checkpoint, Config, Implementation, InPlace, LoopStyle, MemoryFormat, Optimizer, Precision,
-    PyTorch, Quantize, ZeroGrad,
+    Checkpoint, Config, Implementation, InPlace, Kernels, LoopStyle, LossKernel, MemoryFormat,
+    Optimizer, Precision, PyTorch, Quantize, ZeroGrad,
 };
 
 /// Every lever, the cheapest first.
@@ -16,8 +16,10 @@ pub const LEVERS: &[Lever] = &[
     FUSED,
     IN_PLACE,
     GROWING_SEGMENTS,
+    LIGER,
     FOR_LOOP,
     UPDATE,
+    FUSED_HEAD,
     CHANNELS_LAST,
     AMP_BF16,
     AMP_FP16,
@@ -40,6 +42,7 @@ const ZERO_GRAD_START: Lever = Lever {
     title: "Clear gradients before the forward pass",
     cost: Cost::Nothing,
     change: |config, _| {
+        (config.clears() != ZeroGrad::Start && is_own(config)).then_some(())?;
         config.zero_grad = ZeroGrad::Start;
         Some(())
     },
@@ -51,6 +54,7 @@ const STEP_FUNCTION: Lever = Lever {
     title: "Delete logits and loss after each step",
     cost: Cost::Nothing,
     change: |config, _| {
+        is_own(config).then_some(())?;
         config.loop_style = LoopStyle::Function;
         Some(())
     },
@@ -131,6 +135,42 @@ const UPDATE: Lever = Lever {
     code: |_, _| "# pip install \"torch>=2.15\"\n".to_owned(),
 };
 
+const FUSED_HEAD: Lever = Lever {
+    id: "fused-head",
+    title: "Compute the loss without all logits",
+    cost: Cost::Little,
+    change: |config, facts| {
+        (facts.guesses_next_token && config.loss_kernel == LossKernel::Torch).then_some(())?;
+        config.loss_kernel = LossKernel::Fused;
+        Some(())
+    },
+    code: |_, _| {
+        "from trl import SFTTrainer  # from TRL 1.15 on its loss is fused with the output head\n\n\
+         trainer = SFTTrainer(model=model, train_dataset=dataset)\n\
+         # or: from cut_cross_entropy import linear_cross_entropy\n"
+            .to_owned()
+    },
+};
+
+const LIGER: Lever = Lever {
+    id: "liger",
+    title: "Use Liger's kernels",
+    cost: Cost::Nothing,
+    change: |config, facts| {
+        let is_plain = config.loss_kernel == LossKernel::Torch && config.kernels == Kernels::Torch;
+        (facts.guesses_next_token && is_plain).then_some(())?;
+        config.loss_kernel = LossKernel::Liger;
+        config.kernels = Kernels::Liger;
+        Some(())
+    },
+    code: |_, _| {
+        "from liger_kernel.transformers import AutoLigerKernelForCausalLM\n\n\
+         model = AutoLigerKernelForCausalLM.from_pretrained(name)\n\
+         # transformers' Trainer: TrainingArguments(use_liger_kernel=True)\n"
+            .to_owned()
+    },
+};
+
 const CHANNELS_LAST: Lever = Lever {
     id: "channels-last",
     title: "Use the channels-last memory format",
@@ -178,7 +218,7 @@ const AMP_FP16: Lever = Lever {
                         output = model(x)\n    loss = loss_fn(output, target)\n\
                         scaler.scale(loss).backward()\n"
             .to_owned();
-        if config.clip_grad_norm {
+        if config.clips() {
             code += "scaler.unscale_(optimizer)  # before the norm is clipped\n";
         }
         code + "scaler.step(optimizer)\nscaler.update()\n"
@@ -426,7 +466,12 @@ fn quoted(names: &[String]) -> String {
 
 /// Whether the optimizer steps over all parameters at once, with temporaries of the same size.
 fn walks_over_lists(config: &Config) -> Option<()> {
-    matches!(config.optimizer_impl, Implementation::Auto | Implementation::Foreach).then_some(())
+    matches!(config.walks(), Implementation::Auto | Implementation::Foreach).then_some(())
+}
+
+/// Whether the loop is written by hand, and no library's.
+const fn is_own(config: &Config) -> bool {
+    matches!(config.loop_style, LoopStyle::Inline | LoopStyle::Function)
 }
 
 /// Whether the optimizer's state is more than one copy of the parameters.

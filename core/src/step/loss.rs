@@ -2,9 +2,9 @@
 
 use crate::aten::loss;
 use crate::basis::Reason;
-use crate::config::LossChoice;
+use crate::config::{LossChoice, Transformers};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Runtime, Tensor, kernels};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
@@ -21,6 +21,8 @@ pub struct Loss {
     pub target: Target,
     /// Whether nobody chose it.
     is_assumed: bool,
+    /// Whose next-token loss it is.
+    library: Transformers,
 }
 
 /// Where the classes of an output are.
@@ -41,6 +43,13 @@ pub enum Target {
     SameAs(ValueId),
     /// A tensor of their own.
     New(TensorType),
+}
+
+/// Whether a choice means next-token cross-entropy of the first floating-point output.
+pub(super) fn is_of_next_token(choice: LossChoice, graph: &Graph, typed: &Typed) -> bool {
+    let Some(output) = Output::of(graph, typed) else { return false };
+    let chosen = if choice == LossChoice::Auto { output.suggests() } else { choice };
+    chosen == LossChoice::CausalLm && output.check(chosen).is_ok()
 }
 
 impl Loss {
@@ -66,7 +75,18 @@ impl Loss {
         let scores = output.scores(choice);
         sink.push(diagnostic(choice, is_chosen, &output.describe(choice, scores)));
         let target = output.target(choice, scores);
-        Ok(Self { choice, scores, target, is_assumed: !is_chosen && choice != LossChoice::Own })
+        let is_assumed = !is_chosen && choice != LossChoice::Own;
+        Ok(Self { choice, scores, target, is_assumed, library: Transformers::LATEST })
+    }
+
+    /// The loss that the output head makes of these labels: [`super::head_loss`].
+    pub(super) fn of_head(labels: ValueId, sink: &Diagnostics) -> Self {
+        let message = say!(
+            "the loss is next-token cross-entropy, computed with the output head: its logits never exist all at a time"
+        );
+        sink.push(Diagnostic::new(Severity::Info, "chosen-loss", message));
+        let (choice, scores, target) = (LossChoice::Own, Scores::Second, Target::SameAs(labels));
+        Self { choice, scores, target, is_assumed: false, library: Transformers::LATEST }
     }
 
     fn without_output(sink: &Diagnostics) -> Self {
@@ -77,7 +97,24 @@ impl Loss {
             scores: Scores::Second,
             target: Target::None,
             is_assumed: true,
+            library: Transformers::LATEST,
         }
+    }
+
+    /// The same as a release of transformers computes it.
+    #[must_use]
+    pub fn of_library(self, library: Transformers) -> Self {
+        Self { library, ..self }
+    }
+
+    /// What the model returns: its class may raise logits itself.
+    pub fn outputs(&self, rt: &Runtime, mut outputs: Vec<Tensor>) -> Vec<Tensor> {
+        let raises = self.choice == LossChoice::CausalLm && self.library.returns_single();
+        let is_logits = |output: &&mut Tensor| raises && output.dtype().is_floating();
+        if let Some(logits) = outputs.iter_mut().find(is_logits) {
+            *logits = kernels::cast(rt, logits, DType::Float32);
+        }
+        outputs
     }
 
     /// Why what it takes is not simply proven.
@@ -87,6 +124,11 @@ impl Loss {
 
     /// Computes the loss; `None` for a model without a floating-point output.
     pub fn run(&self, rt: &Runtime, outputs: &[Tensor], target: Option<&Tensor>) -> Option<Tensor> {
+        let causal = if self.library.shifts_logits() {
+            loss::shifted_language_model
+        } else {
+            loss::causal_language_model
+        };
         let output = outputs.iter().find(|output| output.dtype().is_floating())?;
         let compute = match self.choice {
             LossChoice::Own => return Some(output.clone()),
@@ -94,7 +136,7 @@ impl Loss {
             LossChoice::CrossEntropy => loss::cross_entropy,
             LossChoice::LabelSmoothing => loss::smoothed_cross_entropy,
             LossChoice::SoftTargets => loss::soft_cross_entropy,
-            LossChoice::CausalLm => loss::causal_language_model,
+            LossChoice::CausalLm => causal,
             LossChoice::MaskedLm => loss::token_loss,
             LossChoice::Mse => loss::mse_loss,
             LossChoice::BceWithLogits => loss::binary_cross_entropy_with_logits,

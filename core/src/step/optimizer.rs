@@ -145,8 +145,7 @@ impl State {
                     say!("{class} knows no weight decay: leave it out", class = rule.class);
                 return Err(Error::new(ErrorKind::BadConfig, message).about("weight-decay"));
             }
-            let (walk, slots) =
-                implementation(rule, config.optimizer_impl, usual(rule, config.pytorch))?;
+            let (walk, slots) = implementation(rule, config.walks(), usual(rule, config.pytorch))?;
             Ok(Part { rule, walk, slots, steps: 0, state: Vec::new() })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, decays: config.weight_decay })

@@ -1,6 +1,6 @@
 //! A process that runs the lines of a [`Script`]: the variables of Python's frame, and what each line does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::forward::Forward;
 use super::hooks::{Direction, Hooks, InBackward, Walk};
@@ -8,8 +8,9 @@ use super::script::{Line, Script};
 use super::{Batch, BatchPlan, Device, LOSS, Training};
 use crate::config::Config;
 use crate::eager::checkpoint::Region;
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Runtime, Tensor, kernels};
 use crate::error::Error;
+use crate::tensor::DType;
 use crate::trace::{LabelId, ReasonId};
 
 /// COUNT: outputs of rounds that are not simulated, at most.
@@ -45,7 +46,7 @@ pub(super) struct Process<'a, 'f> {
 pub(super) struct Held {
     pub(super) device: Device,
     pub(super) training: Option<Training>,
-    fetched: Option<Batch>,
+    fetched: VecDeque<Batch>,
     slots: BTreeMap<usize, Slot>,
     /// Outputs of earlier rounds that are kept.
     kept: Vec<Tensor>,
@@ -68,7 +69,7 @@ impl<'a, 'f> Process<'a, 'f> {
             held: Held {
                 device,
                 training: None,
-                fetched: None,
+                fetched: VecDeque::new(),
                 slots: BTreeMap::new(),
                 kept: Vec::new(),
             },
@@ -110,9 +111,12 @@ impl<'a, 'f> Process<'a, 'f> {
             Line::Optimizer => {
                 self.held.training = Some(Training::begin(rt, config, &self.held.device, hooks)?);
             }
-            Line::Fetch => self.held.fetched = Some(self.held.device.new_batch(rt, &self.plan)),
+            Line::Fetch => {
+                let batch = self.held.device.new_batch(rt, &self.plan);
+                self.held.fetched.push_back(batch);
+            }
             Line::Batch { slot } => {
-                if let Some(batch) = self.held.fetched.take() {
+                if let Some(batch) = self.held.fetched.pop_front() {
                     self.slot(*slot).batch = batch;
                 }
             }
@@ -121,6 +125,11 @@ impl<'a, 'f> Process<'a, 'f> {
                 let before = self.slot(*slot).results.take();
                 let results = rt.in_mode(*mode, || self.compute(*of, before));
                 self.slot(*slot).results = Some(results);
+            }
+            Line::Return { slot } => {
+                if let Some((_, outputs)) = &mut self.slot(*slot).results {
+                    outputs.clear();
+                }
             }
             Line::Backward { slot } => {
                 let results = self.slot(*slot).results.as_ref();
@@ -151,7 +160,13 @@ impl<'a, 'f> Process<'a, 'f> {
                 self.forward.run(rt, (&self.held.device.values, &batch.inputs), self.hooks);
             rt.enter_module(self.loss_label);
             rt.enter_reason(self.loss_reason);
+            let outputs = plan.loss.outputs(rt, outputs);
             let loss = plan.loss.run(rt, &outputs, batch.target.as_ref());
+            let outputs = if self.config.loop_style.habits().raises_outputs {
+                raised(rt, outputs)
+            } else {
+                outputs
+            };
             unbind(before);
             (loss, outputs)
         });
@@ -215,6 +230,17 @@ impl<'a, 'f> Process<'a, 'f> {
     pub(super) fn end(self) -> Held {
         self.held
     }
+}
+
+/// `convert_outputs_to_fp32`, which accelerate puts around the forward where it uses autocast.
+fn raised(rt: &Runtime, outputs: Vec<Tensor>) -> Vec<Tensor> {
+    let is_low = |x: &Tensor| matches!(x.dtype(), DType::Float16 | DType::BFloat16);
+    if rt.autocast_type().is_none() {
+        return outputs;
+    }
+    let raise =
+        |x: &Tensor| if is_low(x) { kernels::cast(rt, x, DType::Float32) } else { x.clone() };
+    outputs.iter().map(raise).collect()
 }
 
 /// Variables are assigned again, or go with their function: the loss, then the outputs.

@@ -2,7 +2,7 @@
 //!
 //! Another workload is another function that writes lines.
 
-use crate::config::{Batches, Config, LoopStyle, ZeroGrad};
+use crate::config::{Batches, Config, Outputs, ZeroGrad};
 use crate::eager::Mode;
 use crate::error::{Error, ErrorKind};
 use crate::trace::Phase;
@@ -10,10 +10,11 @@ use crate::trace::Phase;
 /// COUNT: batches of one step, at most; from the third on they are alike.
 const MOST_BATCHES: u64 = 256;
 
-/// The only batch of the training loop, and the variables of its results.
+/// The only batch of the training loop, and the variables of its results. A loop that brings all batches of a step
+/// first has the others in the slots behind it.
 const ONLY: usize = 0;
 /// Variables of the function that validates.
-const VALIDATION: usize = 1;
+const VALIDATION: usize = usize::MAX;
 
 /// A line of a script. A slot has the inputs of a batch, and the variables of its results; several batches may be under
 /// way at once.
@@ -25,7 +26,7 @@ pub enum Line {
     Optimizer,
     /// A batch is moved to the device; no variable has it before [`Line::Batch`].
     Fetch,
-    /// `x, y = …`: the batch that was fetched takes the place of the slot's.
+    /// `x, y = …`: the batch that was fetched first takes the place of the slot's.
     Batch {
         /// Whose inputs change.
         slot: usize,
@@ -40,6 +41,11 @@ pub enum Line {
         slot: usize,
         /// What the model and autograd do.
         mode: Mode,
+    },
+    /// The function that computed the loss returns: what the model returned goes, and the loss stays.
+    Return {
+        /// Whose outputs.
+        slot: usize,
     },
     /// `loss.backward()`.
     Backward {
@@ -93,39 +99,51 @@ impl Script {
     /// When a step has more batches than are simulated.
     pub fn training(config: &Config) -> Result<Self, Error> {
         let batches = batches(config)?;
-        let fetch: &[Line] = match config.batches {
-            Batches::Resident => &[],
+        let (brings, clears) = (config.brings(), config.clears());
+        let habits = config.loop_style.habits();
+        let brings_all = habits.brings_all && brings == Batches::Moved;
+        let fetch: &[Line] = match brings {
             Batches::Moved => &[Line::Fetch, Line::Batch { slot: ONLY }],
             Batches::Prefetched => &[Line::Fetch],
+            Batches::Auto | Batches::Resident => &[],
         };
         let mut each = vec![Line::Enter(Phase::ZeroGrad)];
-        each.extend_from_slice(fetch);
-        if config.zero_grad == ZeroGrad::Start {
+        if brings_all {
+            each.extend((0..batches).map(|_| Line::Fetch));
+            each.extend((ONLY..batches).map(|slot| Line::Batch { slot }));
+        } else {
+            each.extend_from_slice(fetch);
+        }
+        if clears == ZeroGrad::Start {
             each.push(Line::ZeroGrad);
         }
         for batch in 0..batches {
             each.push(Line::Enter(Phase::Forward));
-            if batch > 0 {
+            if batch > 0 && !brings_all {
                 each.extend_from_slice(fetch);
             }
-            each.push(Line::Forward { of: ONLY, slot: ONLY, mode: Mode::TRAINING });
+            let of = if brings_all { batch } else { ONLY };
+            each.push(Line::Forward { of, slot: ONLY, mode: Mode::TRAINING });
+            if habits.outputs == Outputs::Loss && config.keep_outputs.get() == 1 {
+                each.push(Line::Return { slot: ONLY });
+            }
             each.push(Line::Enter(Phase::Backward));
-            if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
+            if clears == ZeroGrad::BeforeBackward && batch == 0 {
                 each.push(Line::ZeroGrad);
             }
             each.push(Line::Backward { slot: ONLY });
             if config.keep_outputs.get() > 1 {
                 each.push(Line::Keep { slot: ONLY });
             }
-            if config.batches == Batches::Prefetched {
+            if brings == Batches::Prefetched {
                 each.push(Line::Batch { slot: ONLY });
             }
         }
         each.extend([Line::Enter(Phase::Optimizer), Line::Step]);
-        if config.zero_grad == ZeroGrad::End {
+        if clears == ZeroGrad::End {
             each.push(Line::ZeroGrad);
         }
-        if config.loop_style == LoopStyle::Function {
+        if habits.outputs != Outputs::NextStep {
             each.push(Line::Unbind { slot: ONLY });
         }
         if config.evaluation {
@@ -134,7 +152,11 @@ impl Script {
             let validate = vec![forward, Line::Unbind { slot: VALIDATION }];
             each.extend([Line::Enter(Phase::Forward), Line::Untimed(validate)]);
         }
-        let setup = vec![Line::Fetch, Line::Batch { slot: ONLY }, Line::Optimizer];
+        // A library's loop begins without a batch.
+        let mut setup = vec![Line::Fetch, Line::Batch { slot: ONLY }, Line::Optimizer];
+        if habits.has_labels && brings == Batches::Moved {
+            setup = vec![Line::Optimizer];
+        }
         Ok(Self { setup, each, rounds: ROUNDS, steady: ROUNDS })
     }
 }
@@ -142,7 +164,7 @@ impl Script {
 /// COUNT: optimizer steps, of which the last is steady.
 const ROUNDS: usize = 3;
 
-fn batches(config: &Config) -> Result<u64, Error> {
+fn batches(config: &Config) -> Result<usize, Error> {
     let batches = config.accumulate.get();
     if batches > MOST_BATCHES {
         let message = say!(
@@ -152,7 +174,7 @@ fn batches(config: &Config) -> Result<u64, Error> {
         );
         return Err(Error::new(ErrorKind::BadConfig, message).about("accumulate"));
     }
-    Ok(batches)
+    Ok(usize::try_from(batches).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -160,6 +182,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     use super::*;
+    use crate::config::LoopStyle;
 
     /// A line as Python has it.
     fn shown(line: &Line) -> String {
@@ -171,11 +194,14 @@ mod tests {
             Line::ZeroGrad => "zero_grad()".to_owned(),
             Line::Forward { of, slot, mode } => {
                 let Mode { training, gradients } = mode;
+                let slot = if *slot == VALIDATION { "V".to_owned() } else { slot.to_string() };
                 format!("loss{slot} = forward(x{of}, train={training}, grad={gradients})")
             }
+            Line::Return { slot } => format!("del out{slot}"),
             Line::Backward { slot } => format!("loss{slot}.backward()"),
             Line::Keep { slot } => format!("kept += out{slot}"),
             Line::Step => "step()".to_owned(),
+            Line::Unbind { slot: VALIDATION } => "del lossV".to_owned(),
             Line::Unbind { slot } => format!("del loss{slot}"),
             Line::Untimed(lines) => lines.iter().map(shown).collect::<Vec<_>>().join("; "),
         }
@@ -225,7 +251,31 @@ mod tests {
                 "zero_grad()",
                 "del loss0",
                 "# forward",
-                "loss1 = forward(x0, train=false, grad=false); del loss1",
+                "lossV = forward(x0, train=false, grad=false); del lossV",
+            ],
+        );
+        check(
+            |config| (config.loop_style, config.accumulate) = (LoopStyle::Trainer, two),
+            &[
+                "# zero_grad",
+                "fetched = batch.cuda()",
+                "fetched = batch.cuda()",
+                "x0 = fetched",
+                "x1 = fetched",
+                "# forward",
+                FORWARD,
+                "del out0",
+                "# backward",
+                "loss0.backward()",
+                "# forward",
+                "loss0 = forward(x1, train=true, grad=true)",
+                "del out0",
+                "# backward",
+                "loss0.backward()",
+                "# optimizer",
+                "step()",
+                "zero_grad()",
+                "del loss0",
             ],
         );
         check(

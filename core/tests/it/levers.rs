@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect, expect_file};
-use highwater_core::config::ZeroGrad;
+use highwater_core::config::{Switch, ZeroGrad};
 use highwater_core::estimate::Stages;
 use highwater_core::levers::{Facts, LEVERS, Lever, Pulled, Search, Searched};
 use highwater_core::report::Verdict;
@@ -113,7 +113,9 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in backward, DoesNotFit
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
+            -6.13 GiB  liger (nothing): peak in forward, Fits
             -0 B  for-loop (little): peak in backward, DoesNotFit
+            -5.58 GiB  fused-head (little): peak in backward, Fits
             -970.00 MiB  amp-fp16 (little): peak in backward, LikelyDoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
             -3.89 GiB  checkpoint-half (little): peak in backward, Fits
@@ -124,8 +126,8 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
             -2.81 GiB  lora (training): peak in backward, LikelyFits
             -3.11 GiB  qlora (training): peak in backward, LikelyFits
-            the least that fits, of 7:
-            -7.14 GiB  accumulate (little): peak in backward, Fits
+            the least that fits, of 5:
+            -6.13 GiB  liger (nothing): peak in forward, Fits
         "#]],
     );
     check(
@@ -138,7 +140,9 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in backward, DoesNotFit
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
+            -6.13 GiB  liger (nothing): peak in forward, Fits
             -0 B  for-loop (little): peak in backward, DoesNotFit
+            -5.58 GiB  fused-head (little): peak in backward, LikelyFits
             -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
             -3.89 GiB  checkpoint-half (little): peak in backward, LikelyDoesNotFit
@@ -150,8 +154,8 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -4.99 GiB  bf16 (training): peak in backward, LikelyFits
             -2.81 GiB  lora (training): peak in backward, DoesNotFit
             -3.11 GiB  qlora (training): peak in backward, DoesNotFit
-            the least that fits, of 7:
-            -7.14 GiB  accumulate (little): peak in backward, Fits
+            the least that fits, of 5:
+            -6.13 GiB  liger (nothing): peak in forward, Fits
         "#]],
     );
 }
@@ -176,7 +180,9 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -3.64 GiB  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in optimizer, DoesNotFit
             -1.94 GiB  expandable-segments (nothing): peak in optimizer, DoesNotFit
+            -2.02 GiB  liger (nothing): peak in optimizer, DoesNotFit
             -3.64 GiB  for-loop (little): peak in backward, DoesNotFit
+            -2.09 GiB  fused-head (little): peak in optimizer, DoesNotFit
             -1.01 GiB  amp-fp16 (little): peak in optimizer, DoesNotFit
             -32.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
             -1.02 GiB  checkpoint (time): peak in optimizer, DoesNotFit
@@ -186,7 +192,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -8.35 GiB  sgd-momentum (training): peak in backward, DoesNotFit
             -18.52 GiB  lora (training): peak in backward, Fits
             -21.62 GiB  qlora (training): peak in backward, Fits
-            the least that fits, of 124:
+            the least that fits, of 362:
             -12.74 GiB  adafactor (training): peak in backward, Fits
         "#]],
     );
@@ -200,7 +206,9 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             +12.00 MiB  fused (nothing): peak in backward, LikelyDoesNotFit
             -0 B  in-place (nothing): peak in optimizer, LikelyDoesNotFit
             -76.00 MiB  expandable-segments (nothing): peak in optimizer, LikelyDoesNotFit
+            -1.01 GiB  liger (nothing): peak in optimizer, LikelyDoesNotFit
             -202.00 MiB  for-loop (little): peak in backward, LikelyDoesNotFit
+            -1.39 GiB  fused-head (little): peak in optimizer, LikelyDoesNotFit
             +2.53 GiB  amp-bf16 (little): peak in backward, DoesNotFit
             +1.59 GiB  accumulate (little): peak in optimizer, DoesNotFit
             +10.00 MiB  checkpoint-half (little): peak in optimizer, LikelyDoesNotFit
@@ -212,9 +220,9 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -9.85 GiB  bf16 (training): peak in backward, Fits
             -11.94 GiB  lora (training): peak in backward, Fits
             -15.03 GiB  qlora (training): peak in backward, Fits
-            the least that fits, of 28:
-            +10.00 MiB  checkpoint-half (little): peak in optimizer, LikelyDoesNotFit
-            -2.66 GiB  fused (nothing): peak in backward, LikelyFits
+            the least that fits, of 12:
+            -1.01 GiB  liger (nothing): peak in optimizer, LikelyDoesNotFit
+            -896.00 MiB  fused (nothing): peak in forward, FitsAfterFlush
         "#]],
     );
 }
@@ -301,7 +309,7 @@ fn the_code_of_every_lever() {
     let config = Config {
         zero_grad: ZeroGrad::BeforeBackward,
         optimizer: Optimizer::AdamAmsgrad,
-        clip_grad_norm: true,
+        clip_grad_norm: Switch::On,
         weight_decay: true,
         ema: true,
         ..on(&model, "t4", 6)

@@ -22,6 +22,7 @@ mod infer;
 mod inputs;
 mod keras;
 mod levers;
+mod loops;
 mod losses;
 mod measured;
 mod node_cases;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use highwater_core::config::{Config, Implementation, Optimizer, Precision, PyTorch};
+use highwater_core::config::{Config, Implementation, Optimizer, Precision, PyTorch, Switch};
 use highwater_core::eager::{Runtime, Tensor};
 use highwater_core::step::masters::Masters;
 use highwater_core::step::scaler::Scaler;
@@ -90,7 +90,7 @@ fn events(case: &str) -> Vec<String> {
     for word in words {
         match word {
             "weight-decay" => config.weight_decay = true,
-            "clip-grad-norm" => config.clip_grad_norm = true,
+            "clip-grad-norm" => config.clip_grad_norm = Switch::On,
             "ema" => config.ema = true,
             "masters" => config.precision = Precision::Bf16Master,
             "scaler" => config.precision = Precision::AmpFp16,
@@ -133,7 +133,7 @@ fn run_steps(config: &Config, dtype: DType, shapes: &[&[u64]], steps: usize) -> 
         if let Some(scaler) = &mut scaler {
             drop(scaler.scale(&rt, &loss));
         }
-        if config.clip_grad_norm {
+        if config.clips() {
             if let Some(scaler) = &mut scaler {
                 scaler.unscale(&rt);
             }

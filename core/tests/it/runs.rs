@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::thread;
 
+use highwater_core::config::Transformers;
 use highwater_core::estimators::scores;
 pub(crate) use highwater_core::estimators::scores::{median, percent};
 use highwater_core::{Bytes, Config, Error, Model, Report};
@@ -46,7 +47,8 @@ impl Run {
     /// The same, with settings that all runs of a source share.
     pub(crate) fn sharing(cells: &Cells, settings: &str) -> Self {
         let run = Self::of(cells);
-        Self { settings: format!("{} {settings}", run.settings), ..run }
+        // What others ran had the libraries of its time.
+        Self { settings: format!("{} {settings} --transformers auto", run.settings), ..run }
     }
 
     /// The batch goes into the dimension that is the batch, the recorded length into all others.
@@ -65,7 +67,9 @@ impl Run {
             let other = self.seq.unwrap_or(dim.default);
             (dim.name, if dim.batch { self.batch } else { other })
         });
-        Ok(Config { dims: dims.collect(), ..settings(&self.settings, defaults)? })
+        // The oracle's transformers is the newest under any PyTorch.
+        let defaults = Config { transformers: Transformers::LATEST, ..defaults.clone() };
+        Ok(Config { dims: dims.collect(), ..settings(&self.settings, &defaults)? })
     }
 }
 
@@ -78,6 +82,7 @@ fn settings(flags: &str, defaults: &Config) -> Result<Config, String> {
         match config.get_mut(&name) {
             Some(Value::Bool(is)) => *is = true,
             Some(Value::Array(values)) => values.push(value.into()),
+            Some(Value::String(text)) if value.is_empty() => "on".clone_into(text),
             Some(Value::String(text)) => value.clone_into(text),
             Some(number) => {
                 let parsed = value.parse();

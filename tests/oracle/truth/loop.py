@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from truth import blocks, events, place, settings, snapshot, zoo
+from truth import blocks, events, kernels, place, settings, snapshot, zoo
 
 #: Ours to the allocator's names.
 STATISTICS = {
@@ -79,6 +79,7 @@ class Loop:
         chosen = self.chosen
         given = dict(attn=chosen.attn) if chosen.attn else {}
         model = zoo.build(chosen.model, **given).train()
+        kernels.patch(model, chosen)
         if chosen.checkpoint:
             blocks.checkpoint_blocks(model, chosen.checkpoint)
         for name, parameter in model.named_parameters():
@@ -417,7 +418,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     }
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
-    same += ' input_require_grads quantize double_quantize compute_type clip loss'
+    same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),
@@ -468,7 +469,12 @@ def measure(answer: Path, options: list[str]) -> None:
         place.fail(f'no model {chosen.model}; there are {", ".join(sorted(zoo.ZOO))}')
     if chosen.snapshot:
         snapshot.begin(chosen.entries)
-    loop = Loop(chosen)
+    if chosen.style == 'trainer':
+        from truth.trainer import TrainerLoop
+
+        loop: Loop = TrainerLoop(chosen)
+    else:
+        loop = Loop(chosen)
     loop.run()
     if chosen.snapshot:
         snapshot.write(Path(chosen.snapshot))

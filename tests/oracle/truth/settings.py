@@ -25,6 +25,9 @@ LOSSES = (
 )
 
 
+LOSS_KERNELS = ('chunked', 'fused', 'liger', 'cce', 'output-chunks')
+
+
 def parser() -> argparse.ArgumentParser:
     """Options of one run; the defaults are a plain fp32 loop."""
     parser = argparse.ArgumentParser(
@@ -51,9 +54,9 @@ def parser() -> argparse.ArgumentParser:
     add('--zero-grad', choices=('start', 'backward', 'end'), default='start')
     add(
         '--style',
-        choices=('inline', 'function'),
+        choices=('inline', 'function', 'trainer'),
         default='inline',
-        help='function: loss and outputs die at the end of each iteration',
+        help="function: loss and outputs die at the end of each iteration; trainer: transformers' own Trainer",
     )
     add(
         '--checkpoint',
@@ -89,6 +92,8 @@ def parser() -> argparse.ArgumentParser:
     add('--compute-type', help="bnb_4bit_compute_dtype; default: autocast's type, else the model's")
     add('--clip', type=float, metavar='NORM', help='clip_grad_norm_ before the step')
     add('--loss', choices=LOSSES, help="computed on the logits; default: the model's own")
+    add('--loss-kernel', choices=LOSS_KERNELS, help='a loss that never makes all logits')
+    add('--kernels', choices=('liger',), help="Liger's norms, gates and rotary positions")
     add('--iters', type=int, default=3)
     add('--device', choices=place.devices(), default='a100')
     add('--real', action='store_true', help='on the CUDA device of this machine')
@@ -133,6 +138,8 @@ DEVICE_IDS = {
 PRECISIONS = {
     ('float16', 'float32'): 'amp-fp16',
     ('bfloat16', 'float32'): 'amp-bf16',
+    ('float16', 'float16'): 'fp16-amp',
+    ('bfloat16', 'bfloat16'): 'bf16-amp',
     (None, 'float16'): 'fp16',
     (None, 'bfloat16'): 'bf16',
     (None, 'float32'): 'fp32',
@@ -183,6 +190,8 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     if row.get('clip'):
         said.append('--clip-grad-norm')
     say('loss', row.get('loss') or 'auto', 'auto')
+    say('loss-kernel', row.get('loss_kernel') or 'torch', 'torch')
+    say('kernels', row.get('kernels') or 'torch', 'torch')
     say('in-place', row.get('in_place') or 'auto', 'auto')
     say('pytorch', pytorch(row['torch']), '2.15')
     device = row.get('oracle_device') or 'a100'

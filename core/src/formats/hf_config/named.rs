@@ -16,7 +16,7 @@ use super::families::layouts;
 use super::language::Expr;
 use super::layouts::{self, Layout};
 use super::settings::Settings;
-use crate::config::{Attention, Config};
+use crate::config::{Config, Library};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::formats::spec::tree;
@@ -84,7 +84,7 @@ fn of_layout(named: &Clues, layout: &Layout) -> Option<(Graph, Config)> {
     let configuration = sought.configuration()?;
     let text = Json::Object(configuration).to_string();
     let tree = tree::parse(&text).ok()?;
-    let (mut graph, config) = super::program(Settings::new(&tree), Attention::Auto).ok()?;
+    let (mut graph, config) = super::program(Settings::new(&tree), Library::default()).ok()?;
     let beside = sought.compare(&graph)?;
     graph.diagnostics.extend(sought.assumptions(&tree));
     graph.diagnostics.extend(beside);

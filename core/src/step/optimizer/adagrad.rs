@@ -13,6 +13,13 @@ pub(super) const ADAGRAD: Rule = Rule {
         if frame.decays {
             frame.assign("device_grads", "aten::_foreach_add");
         }
+        if frame.is_out_of_place() {
+            frame.temporary("aten::_foreach_sqrt");
+            frame.assign("std", "aten::_foreach_add");
+            frame.temporary("aten::_foreach_mul");
+            frame.assign("toAdd", "aten::_foreach_div");
+            return;
+        }
         frame.assign("std", "aten::_foreach_sqrt");
         if frame.decays {
             frame.rename("device_grads", "numerator");

@@ -1,7 +1,7 @@
 //! Adam, AdamW and AMSGrad (`torch/optim/adam.py`).
 //!
 //! The root of the second moment is a temporary; AMSGrad takes that of the running maximum, which is
-//! kept. AdamW decays the parameters in place.
+//! kept. AdamW decays the parameters in place. Before PyTorch 2.1 the root with its shift is another list.
 
 use super::frame::Frame;
 use super::rule::{Rule, STEP, TORCH, ZEROS, passes};
@@ -88,6 +88,9 @@ const DECAYED_UPDATE_OF_MAXIMUM: [Passes; 9] = {
 
 fn roots(frame: &mut Frame<'_>) {
     frame.assign("exp_avg_sq_sqrt", "aten::_foreach_sqrt");
+    if frame.is_out_of_place() {
+        frame.assign("denom", "aten::_foreach_add");
+    }
 }
 
 /// `denom = (exp_avg_sq.sqrt() / bias_correction2_sqrt).add_(eps)`

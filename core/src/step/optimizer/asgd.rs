@@ -32,6 +32,13 @@ fn cloned_number(frame: &mut Frame<'_>) {
 }
 
 fn all(frame: &mut Frame<'_>) {
+    if frame.is_out_of_place() {
+        // Averages are written one at a time, and until `t0` copied.
+        if frame.decays {
+            frame.assign("grouped_grads", "aten::_foreach_add");
+        }
+        return;
+    }
     frame.expression("aten::_foreach_add");
     frame.expression("aten::_foreach_sub");
     frame.mention(&["new_mus", "new_etas"]);

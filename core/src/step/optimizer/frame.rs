@@ -44,6 +44,11 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// Whether lists are divided into new ones, as before PyTorch 2.1.
+    pub(super) fn is_out_of_place(&self) -> bool {
+        self.rt.pytorch.updates_out_of_place()
+    }
+
     /// Whether this step stands for all later ones, where a count of steps decides.
     pub(super) const fn is_late(&self) -> bool {
         self.step > 2

@@ -11,6 +11,9 @@ pub(super) const NADAM: Rule = Rule {
             frame.assign("grouped_grads", "aten::_foreach_add");
         }
         frame.assign("exp_avg_sq_sqrt", "aten::_foreach_sqrt");
+        if frame.is_out_of_place() {
+            frame.assign("denom", "aten::_foreach_add");
+        }
     }),
     for_loop: |frame| {
         frame.del("grad");

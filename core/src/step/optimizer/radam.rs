@@ -16,6 +16,10 @@ pub(super) const RADAM: Rule = Rule {
             frame.del("grouped_grads");
         }
         frame.assign("buffer", "aten::_foreach_sqrt");
+        if frame.is_out_of_place() {
+            frame.assign("denom", "aten::_foreach_div");
+            frame.assign("denom", "aten::ones_like");
+        }
     }),
     for_loop: |frame| {
         frame.del("grad");
