@@ -105,7 +105,12 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     })?;
     let name = architecture.unwrap_or(family.model_type);
     let is_known = |class| {
-        if is_own { class == family.class } else { is_class_of(class, family.model_type) }
+        let begins_as = |stem: &str| !stem.is_empty() && is_class_of(class, stem);
+        if is_own {
+            class == family.class
+        } else {
+            begins_as(family.model_type) || begins_as(family.classes)
+        }
     };
     if architecture.is_some_and(|class| !is_known(class)) {
         let library = if is_own { "torchvision" } else { "transformers" };
@@ -327,7 +332,10 @@ fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
     let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
     let nearest = families.rev().max_by_key(shared).filter(|family| shared(family) > 1);
     let nearest = nearest.map_or_else(Sentence::default, |family| {
-        say!("; by what it states, {nearest} is the nearest: with that as `model_type`, sizes are read and operators are those of {nearest}", nearest = family.model_type)
+        say!(
+            " (its keys are most like those of {nearest}, whose operators are not its own)",
+            nearest = family.model_type
+        )
     });
     let name = tree::shortened(name);
     let message = say!(
