@@ -104,15 +104,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
         c.fault(&["architectures"], &unknown_head(architecture.unwrap_or_default()))
     })?;
     let name = architecture.unwrap_or(family.model_type);
-    let is_known = |class| {
-        let begins_as = |stem: &str| !stem.is_empty() && is_class_of(class, stem);
-        if is_own {
-            class == family.class
-        } else {
-            begins_as(family.model_type) || begins_as(family.classes)
-        }
-    };
-    if architecture.is_some_and(|class| !is_known(class)) {
+    if architecture.is_some_and(|class| !is_class(class, family)) {
         let library = if is_own { "torchvision" } else { "transformers" };
         let message = say!(
             "`{name}` is no class of the family `{model_type}` in {library}",
@@ -299,6 +291,16 @@ fn is_class_of(class: &str, model_type: &str) -> bool {
                 .any(|start| rest.starts_with(start))
         })
     })
+}
+
+/// Whether a class may be one of a family.
+fn is_class(class: &str, family: &Family) -> bool {
+    let begins_as = |stem: &str| !stem.is_empty() && is_class_of(class, stem);
+    if family.class.is_empty() {
+        begins_as(family.model_type) || begins_as(family.classes)
+    } else {
+        class == family.class
+    }
 }
 
 /// A name without its separators and capitals.
