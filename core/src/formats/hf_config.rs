@@ -104,10 +104,7 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
         c.fault(&["architectures"], &unknown_head(architecture.unwrap_or_default()))
     })?;
     let name = architecture.unwrap_or(family.model_type);
-    let is_known = |class| {
-        if is_own { class == family.class } else { is_class_of(class, family.model_type) }
-    };
-    if architecture.is_some_and(|class| !is_known(class)) {
+    if architecture.is_some_and(|class| !is_class(class, family)) {
         let library = if is_own { "torchvision" } else { "transformers" };
         let message = say!(
             "`{name}` is no class of the family `{model_type}` in {library}",
@@ -317,6 +314,16 @@ fn is_class_of(class: &str, model_type: &str) -> bool {
     })
 }
 
+/// Whether a class may be one of a family.
+fn is_class(class: &str, family: &Family) -> bool {
+    let begins_as = |stem: &str| !stem.is_empty() && is_class_of(class, stem);
+    if family.class.is_empty() {
+        begins_as(family.model_type) || begins_as(family.classes)
+    } else {
+        class == family.class
+    }
+}
+
 /// A name without its separators and capitals.
 fn plain(text: &str) -> String {
     text.replace(['_', '-'], "").to_ascii_lowercase()
@@ -348,7 +355,10 @@ fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
     let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
     let nearest = families.rev().max_by_key(shared).filter(|family| shared(family) > 1);
     let nearest = nearest.map_or_else(Sentence::default, |family| {
-        say!("; by what it states, {nearest} is the nearest: with that as `model_type`, sizes are read and operators are those of {nearest}", nearest = family.model_type)
+        say!(
+            " (its keys are most like those of {nearest}, whose operators are not its own)",
+            nearest = family.model_type
+        )
     });
     let name = tree::shortened(name);
     let message = say!(

@@ -11,6 +11,7 @@ use super::shape_math::{self, dim, dtype_attribute, like_first};
 use super::{Inference, OpError, Operator, op, torch};
 use crate::aten::formula::Value;
 use crate::aten::norm as aten;
+use crate::eager::kernels;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -87,7 +88,19 @@ fn row_width(call: &Call<'_>) -> Result<u64, OpError> {
 fn layer_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
     let width = row_width(call)?;
-    let y = aten::layer_norm(call.rt, &x, width, weight.as_ref(), bias.as_ref());
+    let rt = call.rt;
+    let norm =
+        |x, weight: Option<&_>, bias: Option<&_>| aten::layer_norm(rt, x, width, weight, bias);
+    let low = rt.autocast_type().filter(|_| call.node.int("lowered") == Some(1));
+    let y = match low {
+        // A module that casts to the type of autocast itself, and turns it off.
+        Some(low) => {
+            let cast = |x: &_| kernels::cast(rt, x, low);
+            let (x, weight, bias) = (cast(&x), weight.as_ref().map(cast), bias.as_ref().map(cast));
+            rt.autocast_off(|| norm(&x, weight.as_ref(), bias.as_ref()))
+        }
+        None => norm(&x, weight.as_ref(), bias.as_ref()),
+    };
     call.set(0, y);
     Ok(())
 }

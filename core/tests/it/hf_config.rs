@@ -164,7 +164,7 @@ fn every_family_runs() {
         // The only class of a family of torchvision's, whose settings all have defaults.
         let own = rest.split_once("model=\"").and_then(|(_, rest)| rest.split('"').next());
         let sizes = r#""hidden_size": 64, "d_model": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-            "intermediate_size": 64, "vocab_size": 100, "rotary_dim": 8, "d_kv": 16, "encoder_attention_heads": 4,
+            "intermediate_size": 64, "vocab_size": 100, "rotary_dim": 8, "head_dim": 16, "d_kv": 16, "encoder_attention_heads": 4,
             "num_key_value_heads": 4, "relative_attention": true, "pos_att_type": "c2p|p2c", "conv_kernel_size": 3,
             "decoder_attention_heads": 4, "embed_dim": 24, "hidden_sizes": [16, 32], "depths": [1, 2],
             "num_heads": [3, 6], "text_config": {}, "vision_config": {}"#;
@@ -218,7 +218,7 @@ fn every_family_runs() {
         }
         assert!(answered >= 2, "{family}: {answered} answered");
     }
-    assert_eq!(count, 59);
+    assert_eq!(count, 92);
 }
 
 /// An attention that is asked for goes before that of the file, and is said where it cannot be.
@@ -292,7 +292,7 @@ fn what_is_not_known_is_refused() {
         ),
         (
             r#"{"model_type": "internlm", "rms_norm_eps": 1, "hidden_act": "silu", "num_key_value_heads": 8}"#,
-            "llama is the nearest",
+            "its keys are most like those of llama, whose operators are not its own",
         ),
         (r#"{"model_type": "gpt2", "n_embd": 768, "n_head": 7}"#, "7 does not divide 768"),
         (r#"{"model_type": "gpt2", "n_embd": 768, "n_layer": 100000}"#, "more than 1024"),
@@ -322,6 +322,31 @@ fn what_is_not_known_is_refused() {
         (
             r#"{"model_type": "mixtral", "hidden_size": 64, "num_local_experts": 1}"#,
             "fewer experts",
+        ),
+        // Layers of another kind, under the name of a family that does not have them.
+        (
+            r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2, "mamba_d_state": 16}"#,
+            "no state-space layers here",
+        ),
+        (
+            r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2, "conv_L_cache": 3}"#,
+            "no layers of short convolutions here",
+        ),
+        (
+            r#"{"model_type": "qwen3", "hidden_size": 64, "linear_num_value_heads": 4}"#,
+            "no linear attention here",
+        ),
+        (
+            r#"{"model_type": "mixtral", "hidden_size": 64, "layers_block_type": ["attention", "mamba"]}"#,
+            "layers of one kind here",
+        ),
+        (
+            r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2, "layer_types": ["full_attention", "conv"]}"#,
+            "layers of the kind `conv` are not supported",
+        ),
+        (
+            r#"{"model_type": "olmo3", "hidden_size": 64, "num_attention_heads": 2, "layer_types": ["full_attention"]}"#,
+            "more layers than kinds",
         ),
         (
             r#"{"model_type": "bert", "hidden_size": 64, "_attn_implementation": "flex_attention"}"#,
@@ -361,6 +386,8 @@ fn no_key_is_dropped_in_silence() {
         ),
         (r#""output_attentions": true"#, "warning `output_attentions`"),
         (r#""num_experts": 0"#, "info keys without effect"),
+        (r#""mamba_d_state": 0"#, "info keys without effect"),
+        (r#""layer_types": ["full_attention", "sliding_attention"]"#, "info keys without effect"),
     ] {
         let said = diagnostics(&format!("{{{small}, {key}}}"));
         assert!(said.contains(expected), "{key}: {said}");

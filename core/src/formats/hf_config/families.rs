@@ -28,6 +28,8 @@ pub(super) struct Family {
     pub(super) task: &'static str,
     /// The only class of the family, if it is one of torchvision's; else classes have names as in transformers.
     pub(super) class: &'static str,
+    /// How the names of its classes begin, if not as `model_type`.
+    pub(super) classes: &'static str,
     /// The model inside of one with a head.
     pub(super) base: &'static str,
     /// Keys that its configurations have and few others.
@@ -46,6 +48,7 @@ pub(super) fn families() -> Result<Vec<Family>, Error> {
             model_type: stated(""),
             task: stated("task"),
             class: stated("model"),
+            classes: stated("classes"),
             base: stated("base"),
             keys: stated("keys").split(' ').collect(),
             like: stated("like"),

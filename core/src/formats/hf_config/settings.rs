@@ -42,6 +42,12 @@ impl<'a> Settings<'a> {
         self.find(&[name]).is_some()
     }
 
+    /// Whether it states null.
+    pub(super) fn states_null(self, name: &str) -> bool {
+        let Content::Map(entries) = &self.tree.content else { return false };
+        entries.iter().any(|(key, value)| key.text == name && value.content == Content::Null)
+    }
+
     /// The names of what is stated.
     pub(super) fn keys(self) -> impl Iterator<Item = &'a str> {
         let entries = match &self.tree.content {

@@ -12,6 +12,13 @@ use crate::sentence::Sentence;
 
 const TABLE: &str = include_str!("keys.txt");
 
+/// Kinds of layers in `layer_types` that attend to other tokens, all or some of them: families with `layer_types`
+/// run these, and others run the same operators for each.
+const ATTENDING: [&str; 3] = ["full_attention", "sliding_attention", "chunked_attention"];
+
+/// Where the kinds of layers stand.
+const KINDS: &str = "layer_types";
+
 /// The row of a key: its sign, and its message.
 fn row(key: &str) -> Option<(&'static str, &'static str)> {
     TABLE.lines().find_map(|line| {
@@ -27,6 +34,10 @@ fn row(key: &str) -> Option<(&'static str, &'static str)> {
 /// # Errors
 /// When a key states that the model is another one.
 pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, Error> {
+    if let Some(kind) = c.words(KINDS).into_iter().find(|kind| !ATTENDING.contains(kind)) {
+        let message = say!("layers of the kind `{kind}` are not supported", kind = shortened(kind));
+        return Err(c.fault(&[KINDS], &message));
+    }
     let (mut ignored, mut reported) = (Vec::new(), Vec::new());
     let mut warn = |message: Sentence| {
         reported.push(Diagnostic::new(Severity::Warning, "unread-key", message));

@@ -30,7 +30,7 @@ const COPIES_MAX: i64 = 8;
 const USUAL: [u64; 2] = [512, 8];
 
 /// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
-const BUILT_INS: [&str; 21] = [
+const BUILT_INS: [&str; 22] = [
     "range",
     "len",
     "each",
@@ -38,6 +38,7 @@ const BUILT_INS: [&str; 21] = [
     "scaled",
     "setting",
     "stated",
+    "states_null",
     "words",
     "count_labels",
     "fault",
@@ -102,6 +103,7 @@ impl<'t> Run<'t> {
                 self.seen.push(name);
                 Ok(Value::Flag(self.c.has(name)))
             }
+            ("states_null", [Value::Text(name, _)]) => Ok(Value::Flag(self.c.states_null(name))),
             ("words", [Value::Text(name, _)]) => {
                 self.seen.push(name);
                 let words = self.c.words(name).into_iter().flat_map(|text| text.split('|'));
