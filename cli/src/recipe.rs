@@ -27,12 +27,8 @@ pub(crate) fn render(recipe: &Recipe, config: &Config) -> String {
         let keys = recipe.idle.join(", ");
         body += &format!("  no effect on memory: {keys}\n");
     }
-    let warnings: Vec<_> = recipe
-        .notes
-        .iter()
-        .filter(|note| note.severity >= Severity::Warning)
-        .cloned()
-        .collect();
+    let warnings: Vec<_> =
+        recipe.notes.iter().filter(|note| note.severity >= Severity::Warning).cloned().collect();
     body += &listed(&warnings);
     section(&format!("Recipe of {}", recipe.tool), &body)
 }
@@ -41,7 +37,9 @@ pub(crate) fn render(recipe: &Recipe, config: &Config) -> String {
 fn given(choice: &Choice, of_recipe: &Config, config: &Config) -> Option<String> {
     let value = |config: &Config| match Setting::named(&choice.setting) {
         Some(setting) => setting.value(config).to_string(),
-        None => config.dims.get(&choice.setting).map(|size| bytes::grouped(*size)).unwrap_or_default(),
+        None => {
+            config.dims.get(&choice.setting).map(|size| bytes::grouped(*size)).unwrap_or_default()
+        }
     };
     let (stated, given) = (value(of_recipe), value(config));
     (stated != given && !given.is_empty()).then_some(given)

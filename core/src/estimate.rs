@@ -163,7 +163,11 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_for(source: &mut dyn Source, name: &str, pytorch: Option<PyTorch>) -> Result<Model, Error> {
+pub fn open_for(
+    source: &mut dyn Source,
+    name: &str,
+    pytorch: Option<PyTorch>,
+) -> Result<Model, Error> {
     if let Some(recipe) = recipe::open(source, pytorch)? {
         let model = Model::new(name, recipe.opened()?);
         return Ok(Model { rewrite: Some(formats::with_attention), recipe: Some(recipe), ..model });

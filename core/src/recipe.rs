@@ -109,6 +109,13 @@ pub fn read(text: &str, pytorch: Option<PyTorch>) -> Result<Option<Recipe>, Erro
     let text = notebook.as_deref().unwrap_or(text);
     let torch = pytorch.and_then(|release| release.to_string().parse::<Release>().ok());
     let mut draft = Draft { versions: Versions::of(text).with_torch(torch), ..Draft::default() };
+    if let Some(tool) = yaml::unread(text) {
+        let message = say!(
+            "this is a recipe of {tool}, which is not read; give the model and its settings instead",
+            tool
+        );
+        return Err(Error::new(ErrorKind::WrongFormat, message));
+    }
     let tool = if script::is_script(text) {
         script::read(&mut draft, &python::calls(text))?
     } else {
@@ -151,7 +158,12 @@ fn finish(mut draft: Draft, tool: Tool) -> Recipe {
     let mut seen = std::collections::BTreeSet::new();
     draft.idle.retain(|key| seen.insert(key.clone()));
     if let Some(entry) = &entry {
-        config.dims.extend(missing(&config, entry));
+        for (name, size) in missing(&config, entry) {
+            let message =
+                say!("the recipe does not state `{name}`; {size} is assumed", name = &name, size);
+            notes.push(Diagnostic::new(Severity::Info, "recipe-size", message));
+            config.dims.insert(name, size);
+        }
     }
     let tool = format!("{} {release}", library.name());
     Recipe { tool, model, choices, idle: draft.idle, notes, config }
@@ -172,7 +184,9 @@ fn entry(name: &str) -> Option<Entry> {
     let kept = COPIES.iter().find_map(|copy| lower.strip_suffix(copy)).map_or(name.len(), str::len);
     let name = name.get(..kept).unwrap_or(name);
     let tail = name.rsplit('/').next().unwrap_or(name);
-    catalogue::find(name).or_else(|| catalogue::find(tail)).or_else(|| catalogue::find_squeezed(tail))
+    catalogue::find(name)
+        .or_else(|| catalogue::find(tail))
+        .or_else(|| catalogue::find_squeezed(tail))
 }
 
 impl Recipe {
@@ -200,7 +214,8 @@ impl Recipe {
         };
         let mut opened = entry.open()?;
         if !entry.hub().any(|known| known == name) && name.contains('/') {
-            let message = say!("`{name}` is assumed to have the sizes of {id}", name, id = entry.id);
+            let message =
+                say!("`{name}` is assumed to have the sizes of {id}", name, id = entry.id);
             let note = Diagnostic::new(Severity::Info, "recipe-model", message);
             opened.graph.diagnostics.push(note);
         }

@@ -44,8 +44,6 @@ pub(super) enum Slot {
     ModulesToSave,
     /// Adapters have the type of the model.
     AdaptersInModelType,
-    /// `nf4`, `fp4`, `int8`.
-    Quantize,
     FourBits,
     EightBits,
     QuantType,
@@ -60,7 +58,6 @@ pub(super) enum Slot {
     /// Validation runs between steps.
     Evaluation,
     InBackward,
-    Ema,
 }
 
 /// A value, and the key that states it.
@@ -77,6 +74,8 @@ pub(super) enum Does {
     Fills(Slot, fn(&Value) -> Option<String>),
     /// Has no effect on the memory of the GPU.
     Nothing,
+    /// Names another part of the recipe, or an object of the script.
+    Part,
     /// Changes memory in a way that is not simulated, unless it is off.
     Absent(Why),
     /// The same, and the difference is small.
@@ -130,33 +129,71 @@ impl Why {
     pub(super) fn sentence(self, key: &str) -> Sentence {
         match self {
             Self::SeveralGpus => {
-                say!("`{key}` spreads the run over several GPUs, which is not simulated yet; remove it to estimate one GPU", key)
+                say!(
+                    "`{key}` spreads the run over several GPUs, which is not simulated yet; remove it to estimate one GPU",
+                    key
+                )
             }
-            Self::Compile => say!("`{key}`: torch.compile is not simulated; the eager run is estimated", key),
+            Self::Compile => {
+                say!("`{key}`: torch.compile is not simulated; the eager run is estimated", key)
+            }
             Self::OwnKernels => {
-                say!("`{key}` replaces operators with kernels that are not simulated; PyTorch's are estimated", key)
+                say!(
+                    "`{key}` replaces operators with kernels that are not simulated; PyTorch's are estimated",
+                    key
+                )
             }
-            Self::OtherLoss => say!("`{key}` changes how the loss is computed, which is not simulated", key),
-            Self::Offload => say!("`{key}` moves tensors to the host, which is not simulated; the run may need less", key),
+            Self::OtherLoss => {
+                say!("`{key}` changes how the loss is computed, which is not simulated", key)
+            }
+            Self::Offload => say!(
+                "`{key}` moves tensors to the host, which is not simulated; the run may need less",
+                key
+            ),
             Self::PartOfLayers => {
-                say!("`{key}` selects some of the layers, which is not read; all layers of the same name are estimated", key)
+                say!(
+                    "`{key}` selects some of the layers, which is not read; all layers of the same name are estimated",
+                    key
+                )
             }
-            Self::ChangedModel => say!("`{key}` changes the model; the published one is estimated", key),
-            Self::Optimizer => say!("`{key}` selects an optimizer that is not simulated; AdamW is estimated", key),
+            Self::ChangedModel => {
+                say!("`{key}` changes the model; the published one is estimated", key)
+            }
+            Self::Optimizer => {
+                say!("`{key}` selects an optimizer that is not simulated; AdamW is estimated", key)
+            }
             Self::Preference => {
-                say!("`{key}` is training on preferences or rewards, which is not simulated; supervised fine-tuning is", key)
+                say!(
+                    "`{key}` is training on preferences or rewards, which is not simulated; supervised fine-tuning is",
+                    key
+                )
             }
-            Self::Quantization => say!("`{key}`: only the quantisation of bitsandbytes is simulated", key),
-            Self::Adapters => say!("`{key}`: these adapters are not simulated; LoRA and DoRA are", key),
+            Self::Quantization => {
+                say!("`{key}`: only the quantisation of bitsandbytes is simulated", key)
+            }
+            Self::Adapters => {
+                say!("`{key}`: these adapters are not simulated; LoRA and DoRA are", key)
+            }
             Self::PartialTraining => {
-                say!("`{key}` trains only a part of the weights; set what is frozen to estimate that", key)
+                say!(
+                    "`{key}` trains only a part of the weights; set what is frozen to estimate that",
+                    key
+                )
             }
             Self::LogitsOfEvaluation => {
                 say!("`{key}`: logits that evaluation keeps on the GPU are not simulated", key)
             }
-            Self::ChangingBatch => say!("`{key}` changes the batch while the run goes on; the first one is estimated", key),
-            Self::Attention => say!("`{key}` selects an attention that is not simulated; SDPA is estimated", key),
-            Self::Noise => say!("`{key}` adds temporaries of the size of the embeddings, which are not simulated", key),
+            Self::ChangingBatch => say!(
+                "`{key}` changes the batch while the run goes on; the first one is estimated",
+                key
+            ),
+            Self::Attention => {
+                say!("`{key}` selects an attention that is not simulated; SDPA is estimated", key)
+            }
+            Self::Noise => say!(
+                "`{key}` adds temporaries of the size of the embeddings, which are not simulated",
+                key
+            ),
             Self::Images => say!("`{key}` is about images or sound; only text is estimated", key),
             Self::LowPrecision => say!("`{key}`: training in 8 bits is not simulated", key),
             Self::OnHost => say!("`{key}`: weights on the host are not simulated", key),
@@ -212,8 +249,10 @@ impl Draft {
 
     /// Notes that the value of a key is not readable here.
     pub(super) fn unread(&mut self, key: &str) {
-        let message =
-            say!("the value of `{key}` is not readable here, so its default is assumed; set it yourself", key);
+        let message = say!(
+            "the value of `{key}` is not readable here, so its default is assumed; set it yourself",
+            key
+        );
         self.note(Diagnostic::new(Severity::Warning, "recipe-unread", message));
     }
 
@@ -221,7 +260,12 @@ impl Draft {
     ///
     /// # Errors
     /// When a key makes a run that is not simulated.
-    pub(super) fn read(&mut self, table: &[Row], entries: &[Entry], of: Library) -> Result<(), Error> {
+    pub(super) fn read(
+        &mut self,
+        table: &[Row],
+        entries: &[Entry],
+        of: Library,
+    ) -> Result<(), Error> {
         self.read_by(&[table], entries, of)
     }
 
@@ -244,6 +288,7 @@ impl Draft {
     fn apply(&mut self, does: Does, entry: &Entry, of: Library) -> Result<(), Error> {
         let Entry { key, value, place } = entry;
         match does {
+            Does::Part => {}
             Does::Nothing => self.idle.push(key.clone()),
             Does::Fills(..) if *value == Value::Null => self.idle.push(key.clone()),
             Does::Fills(slot, convert) => match convert(value) {
@@ -294,7 +339,9 @@ pub(super) fn refused(message: Sentence, place: Place) -> Error {
 fn find(tables: &[&[Row]], key: &str) -> Option<Does> {
     let is_exact = |row: &&Row| row.keys.contains(&key);
     let begins = |row: &&Row| {
-        row.keys.iter().any(|known| known.strip_suffix('*').is_some_and(|start| key.starts_with(start)))
+        row.keys
+            .iter()
+            .any(|known| known.strip_suffix('*').is_some_and(|start| key.starts_with(start)))
     };
     let rows = || tables.iter().flat_map(|table| table.iter());
     rows().find(is_exact).or_else(|| rows().find(begins)).map(|row| row.does)
@@ -339,7 +386,9 @@ pub(super) mod as_ {
     /// Layers that get adapters.
     pub(in super::super) fn targets(value: &Value) -> Option<String> {
         match value {
-            Value::Text(text) if matches!(text.as_str(), "all-linear" | "all") => Some("all-linear".to_owned()),
+            Value::Text(text) if matches!(text.as_str(), "all-linear" | "all") => {
+                Some("all-linear".to_owned())
+            }
             Value::List(items) if items.len() == 1 => items.first().and_then(targets),
             value => names(value),
         }
@@ -370,7 +419,9 @@ pub(super) mod as_ {
         let name = match word.as_str() {
             "sdpa" => "sdpa",
             "eager" => "eager",
-            "flash_attention_2" | "flash_attention_3" | "flash_attention_4" | "fa2" | "fa3" => "flash",
+            "flash_attention_2" | "flash_attention_3" | "flash_attention_4" | "fa2" | "fa3" => {
+                "flash"
+            }
             word if word.contains("flash") => "flash",
             _ => return None,
         };

@@ -27,14 +27,15 @@ enum Token {
 
 /// Operators and brackets, the longest first.
 const SIGNS: [&str; 42] = [
-    "**=", "//=", ">>=", "<<=", "...", "==", "!=", "<=", ">=", "->", ":=", "+=", "-=", "*=", "/=", "%=", "&=",
-    "|=", "^=", "**", "//", "<<", ">>", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "/", "%", "<",
-    ">", "@", "|", "&",
+    "**=", "//=", ">>=", "<<=", "...", "==", "!=", "<=", ">=", "->", ":=", "+=", "-=", "*=", "/=",
+    "%=", "&=", "|=", "^=", "**", "//", "<<", ">>", "(", ")", "[", "]", "{", "}", ",", ":", "=",
+    "+", "-", "*", "/", "%", "<", ">", "@", "|", "&",
 ];
 
 /// All calls of a script, those in the arguments of others before these.
 pub(super) fn calls(text: &str) -> Vec<Call> {
-    let mut parser = Parser { tokens: tokens(text), at: 0, calls: Vec::new(), known: BTreeMap::new() };
+    let mut parser =
+        Parser { tokens: tokens(text), at: 0, calls: Vec::new(), known: BTreeMap::new() };
     parser.script();
     parser.calls
 }
@@ -280,7 +281,10 @@ impl Parser {
             // `a + b`, `a if b else c`: an expression that goes on.
             value = Value::Opaque;
             let before = self.at;
-            if !matches!(self.peek(), Some(Token::Sign("(" | "[" | "{"))) {
+            // A word such as `return` stands before a value without a sign.
+            let is_sign =
+                matches!(self.peek(), Some(Token::Sign(sign)) if !matches!(*sign, "(" | "[" | "{"));
+            if is_sign {
                 self.go();
             }
             if !self.is_at(&ends) {
@@ -397,7 +401,9 @@ impl Parser {
                 // `**{…}` and `**known` are keywords, too.
                 match self.value(depth.saturating_add(1)) {
                     Value::Map(entries) => call.keywords.extend(entries),
-                    other => call.keywords.push(Entry { key: "**".to_owned(), place, value: other }),
+                    other => {
+                        call.keywords.push(Entry { key: "**".to_owned(), place, value: other })
+                    }
                 }
             } else {
                 let value = self.value(depth.saturating_add(1));
@@ -497,7 +503,15 @@ impl Parser {
 /// A value that a variable is remembered with: a literal of a size that people write.
 fn remembered(value: &Value) -> Option<Value> {
     let is_plain = |value: &Value| {
-        matches!(value, Value::Null | Value::Flag(_) | Value::Int(_) | Value::Number(_) | Value::Text(_) | Value::Name(_))
+        matches!(
+            value,
+            Value::Null
+                | Value::Flag(_)
+                | Value::Int(_)
+                | Value::Number(_)
+                | Value::Text(_)
+                | Value::Name(_)
+        )
     };
     let is_kept = match value {
         Value::List(items) => items.len() <= REMEMBERED_MAX && items.iter().all(is_plain),
@@ -567,6 +581,13 @@ mod tests {
                 f(a=?, b=?, c=0.0001, d=-3)"#]],
         );
         check(
+            "def f(self): return a.b(c, d=1) if not e(2) else 3",
+            &expect![[r#"
+                f(self)
+                a.b(c, d=1)
+                e(2)"#]],
+        );
+        check(
             "kw = dict(r=r_, t='''two\nlines''')\nf(**kw)\nclass A(B):\n  def g(self): x = 3; h(x)",
             &expect![[r#"
                 dict(r=r_, t="two\nlines")
@@ -580,7 +601,9 @@ mod tests {
     #[test]
     fn whatever_is_broken_ends() {
         let deep = "f(".repeat(5000);
-        for text in ["f(", "f(a=", "'", "\"\"\"x", "f(a=[1,{2:3", ")", "]]", "\\", "x = ", "1e999", &deep] {
+        for text in
+            ["f(", "f(a=", "'", "\"\"\"x", "f(a=[1,{2:3", ")", "]]", "\\", "x = ", "1e999", &deep]
+        {
             calls(text);
         }
     }

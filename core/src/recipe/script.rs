@@ -1,7 +1,7 @@
 //! Python scripts: the calls that state how a run trains.
 
 use super::arguments::{LOADING, LORA, QUANTIZATION, SFT, TRAINING};
-use super::draft::Does::{Absent, Fills, Nothing, Reads};
+use super::draft::Does::{Absent, Fills, Nothing, Part, Reads};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
 use super::settle::Tool;
 use super::value::{Call, Entry, Value};
@@ -26,23 +26,70 @@ const MARKS: [&str; 12] = [
 
 /// Configurations of PEFT, but LoRA's: adapters that are not simulated.
 const ADAPTERS: [&str; 34] = [
-    "AdaLoraConfig", "VeraConfig", "IA3Config", "PromptTuningConfig", "PrefixTuningConfig", "PromptEncoderConfig",
-    "MultitaskPromptTuningConfig", "CPTConfig", "LoHaConfig", "LoKrConfig", "OFTConfig", "BOFTConfig", "PolyConfig",
-    "AdaptionPromptConfig", "LNTuningConfig", "FourierFTConfig", "HRAConfig", "VBLoRAConfig", "BoneConfig",
-    "MissConfig", "C3AConfig", "RandLoraConfig", "RoadConfig", "ShiraConfig", "XLoraConfig", "TrainableTokensConfig",
-    "WaveFTConfig", "DeloraConfig", "GraloraConfig", "OSFConfig", "HiraConfig", "DeftConfig", "AdamssConfig", "GloraConfig",
+    "AdaLoraConfig",
+    "VeraConfig",
+    "IA3Config",
+    "PromptTuningConfig",
+    "PrefixTuningConfig",
+    "PromptEncoderConfig",
+    "MultitaskPromptTuningConfig",
+    "CPTConfig",
+    "LoHaConfig",
+    "LoKrConfig",
+    "OFTConfig",
+    "BOFTConfig",
+    "PolyConfig",
+    "AdaptionPromptConfig",
+    "LNTuningConfig",
+    "FourierFTConfig",
+    "HRAConfig",
+    "VBLoRAConfig",
+    "BoneConfig",
+    "MissConfig",
+    "C3AConfig",
+    "RandLoraConfig",
+    "RoadConfig",
+    "ShiraConfig",
+    "XLoraConfig",
+    "TrainableTokensConfig",
+    "WaveFTConfig",
+    "DeloraConfig",
+    "GraloraConfig",
+    "OSFConfig",
+    "HiraConfig",
+    "DeftConfig",
+    "AdamssConfig",
+    "GloraConfig",
 ];
 
 /// Configurations of TRL whose trainers learn from preferences or rewards.
 const PREFERENCES: [&str; 12] = [
-    "DPOConfig", "GRPOConfig", "KTOConfig", "RewardConfig", "PPOConfig", "RLOOConfig", "ORPOConfig", "CPOConfig",
-    "OnlineDPOConfig", "XPOConfig", "NashMDConfig", "BCOConfig",
+    "DPOConfig",
+    "GRPOConfig",
+    "KTOConfig",
+    "RewardConfig",
+    "PPOConfig",
+    "RLOOConfig",
+    "ORPOConfig",
+    "CPOConfig",
+    "OnlineDPOConfig",
+    "XPOConfig",
+    "NashMDConfig",
+    "BCOConfig",
 ];
 
 /// Quantisations that are not those of bitsandbytes.
 const QUANTIZATIONS: [&str; 10] = [
-    "GPTQConfig", "AwqConfig", "HqqConfig", "QuantoConfig", "TorchAoConfig", "AqlmConfig", "EetqConfig",
-    "FbgemmFp8Config", "VptqConfig", "Mxfp4Config",
+    "GPTQConfig",
+    "AwqConfig",
+    "HqqConfig",
+    "QuantoConfig",
+    "TorchAoConfig",
+    "AqlmConfig",
+    "EetqConfig",
+    "FbgemmFp8Config",
+    "VptqConfig",
+    "Mxfp4Config",
 ];
 
 /// What unsloth's `from_pretrained` adds.
@@ -52,12 +99,25 @@ const UNSLOTH: &[Row] = &[
     row(&["use_gradient_checkpointing"], Reads(checkpointing)),
     row(&["load_in_fp8", "load_in_16bit"], Absent(Why::LowPrecision)),
     row(&["fast_inference", "gpu_memory_utilization"], Absent(Why::Preference)),
+    row(&["model"], Part),
     row(&["model_name"], Fills(Slot::Model, as_::word)),
     row(
         &[
-            "max_lora_rank", "rope_scaling", "fix_tokenizer", "random_state", "float8_kv_cache", "disable_log_stats",
-            "unsloth_vllm_standby", "offload_embedding", "model", "use_exact_model_name", "resize_model_vocab",
-            "qat_scheme", "finetune_*", "temporary_location", "float32_mixed_precision", "max_seq_len",
+            "max_lora_rank",
+            "rope_scaling",
+            "fix_tokenizer",
+            "random_state",
+            "float8_kv_cache",
+            "disable_log_stats",
+            "unsloth_vllm_standby",
+            "offload_embedding",
+            "use_exact_model_name",
+            "resize_model_vocab",
+            "qat_scheme",
+            "finetune_*",
+            "temporary_location",
+            "float32_mixed_precision",
+            "max_seq_len",
         ],
         Nothing,
     ),
@@ -74,10 +134,28 @@ const LIGHTNING: &[Row] = &[
     row(&["use_distributed_sampler", "sync_batchnorm"], Nothing),
     row(
         &[
-            "max_*", "min_*", "accelerator", "callbacks", "logger", "log_*", "limit_*", "val_check_interval",
-            "check_val_every_n_epoch", "num_sanity_val_steps", "enable_*", "benchmark", "deterministic", "profiler",
-            "default_root_dir", "fast_dev_run", "overfit_batches", "detect_anomaly", "inference_mode", "barebones",
-            "reload_dataloaders_every_n_epochs", "gradient_clip_algorithm",
+            "max_*",
+            "min_*",
+            "accelerator",
+            "callbacks",
+            "logger",
+            "log_*",
+            "limit_*",
+            "val_check_interval",
+            "check_val_every_n_epoch",
+            "num_sanity_val_steps",
+            "enable_*",
+            "benchmark",
+            "deterministic",
+            "profiler",
+            "default_root_dir",
+            "fast_dev_run",
+            "overfit_batches",
+            "detect_anomaly",
+            "inference_mode",
+            "barebones",
+            "reload_dataloaders_every_n_epochs",
+            "gradient_clip_algorithm",
         ],
         Nothing,
     ),
@@ -184,7 +262,8 @@ impl Found {
             }
             "prepare_model_for_kbit_training" => {
                 draft.fill(Slot::Prepared, "on", last);
-                let checkpoints = call.argument("use_gradient_checkpointing", 1).and_then(Value::flag);
+                let checkpoints =
+                    call.argument("use_gradient_checkpointing", 1).and_then(Value::flag);
                 if checkpoints != Some(false) {
                     draft.fill(Slot::Checkpoint, "on", last);
                 }
@@ -254,8 +333,14 @@ fn loads_model(name: &str) -> bool {
 
 /// Whether a `Trainer` is Lightning's: transformers' takes a model.
 fn is_lightning(call: &Call) -> bool {
-    const OWN: [&str; 6] =
-        ["precision", "max_epochs", "accelerator", "devices", "accumulate_grad_batches", "gradient_clip_val"];
+    const OWN: [&str; 6] = [
+        "precision",
+        "max_epochs",
+        "accelerator",
+        "devices",
+        "accumulate_grad_batches",
+        "gradient_clip_val",
+    ];
     call.keywords.iter().any(|entry| OWN.contains(&entry.key.as_str()))
 }
 
@@ -333,7 +418,8 @@ fn devices(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
 
 fn with(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     if entry.value.is_positive() == Some(true) || entry.value.flag() == Some(true) {
-        let before = draft.get(Slot::OptimizerWith).map_or_else(String::new, |with| [with, " "].concat());
+        let before =
+            draft.get(Slot::OptimizerWith).map_or_else(String::new, |with| [with, " "].concat());
         draft.fill(Slot::OptimizerWith, [before.as_str(), &entry.key].concat(), &entry.key);
     }
     Ok(())

@@ -102,7 +102,12 @@ const USUAL: &[Usual] = &[
     (Tool::Unsloth, Slot::Offload, ANY, "on"),
     (Tool::Unsloth, Slot::Reentry, ANY, "on"),
     (Tool::Unsloth, Slot::Rank, ANY, "16"),
-    (Tool::Unsloth, Slot::Targets, ANY, "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"),
+    (
+        Tool::Unsloth,
+        Slot::Targets,
+        ANY,
+        "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+    ),
     (Tool::Unsloth, Slot::LossKernel, ANY, "torch"),
     (Tool::Axolotl, Slot::Batch, ANY, "1"),
     (Tool::Axolotl, Slot::Seq, ANY, "512"),
@@ -191,6 +196,19 @@ const TARGETS: &[(&str, &str)] = &[
     ("t5", "q, v"),
 ];
 
+/// A setting, a value of it that is not simulated (empty for any), and the nearest that is; empty where nothing has to
+/// be set for it.
+const NEAREST: &[(&str, &str, &str)] = &[
+    ("loop", "", "function"),
+    ("clip-grad-norm", "on", "true"),
+    ("clip-grad-norm", "off", "false"),
+    ("precision", "bf16-amp", "bf16"),
+    ("precision", "fp16-amp", "fp16"),
+    ("loss-kernel", "torch", ""),
+    ("transformers", "", ""),
+    ("checkpoint-reentry", "", ""),
+];
+
 /// What settings follow.
 pub(super) struct Settled {
     pub(super) config: Config,
@@ -235,7 +253,8 @@ impl Desk<'_> {
         }
         self.tool.over().iter().find_map(|&tool| {
             let release = self.release(tool.library());
-            let rows = USUAL.iter().filter(|row| row.0 == tool && row.1 == slot && row.2 <= release);
+            let rows =
+                USUAL.iter().filter(|row| row.0 == tool && row.1 == slot && row.2 <= release);
             rows.last().map(|row| (row.3.to_owned(), self.default_of(tool.library())))
         })
     }
@@ -254,13 +273,26 @@ impl Desk<'_> {
 
     /// Sets a setting; a value that is not simulated is noted.
     fn choose(&mut self, name: &str, value: &str, from: &Origin) {
-        let set = Setting::named(name)
-            .map(|setting| setting.set(&mut self.settled.config, value).is_ok());
-        if set != Some(true) {
-            let message = say!("{name} {value} of the recipe is not simulated", name, value);
-            let note = Diagnostic::new(Severity::Warning, "recipe-not-simulated", message);
-            self.settled.notes.push(note);
-            return;
+        let config = &mut self.settled.config;
+        let mut sets = |value: &str| {
+            Setting::named(name).is_some_and(|setting| setting.set(config, value).is_ok())
+        };
+        let mut value = value;
+        if !sets(value) {
+            let is_it =
+                |row: &&(&str, &str, &str)| row.0 == name && (row.1.is_empty() || row.1 == value);
+            match NEAREST.iter().find(is_it).map(|row| row.2) {
+                // What is estimated is all but the same.
+                Some("") => return,
+                Some(nearest) if sets(nearest) => value = nearest,
+                _ => {
+                    let message =
+                        say!("{name} {value} of the recipe is not simulated", name, value);
+                    let note = Diagnostic::new(Severity::Warning, "recipe-not-simulated", message);
+                    self.settled.notes.push(note);
+                    return;
+                }
+            }
         }
         let choice =
             Choice { setting: name.to_owned(), value: value.to_owned(), from: from.clone() };
@@ -303,7 +335,11 @@ impl Desk<'_> {
         };
         let from = self.default_of(tool);
         self.choose("loop", loop_style, &from);
-        self.choose("zero-grad", if self.tool == Tool::Lightning { "before-backward" } else { "end" }, &from);
+        self.choose(
+            "zero-grad",
+            if self.tool == Tool::Lightning { "before-backward" } else { "end" },
+            &from,
+        );
         self.choose("batches", "moved", &from);
     }
 
@@ -362,7 +398,9 @@ impl Desk<'_> {
                 let kind = if trl >= Release(0, 27) { "fp32" } else { "checkpoint" };
                 return Some((self.of_checkpoint(kind), self.default_of(Library::Trl)));
             }
-            if is_quantized && self.tool.has_trainer() && self.release(Library::Transformers) < Release(5, 0)
+            if is_quantized
+                && self.tool.has_trainer()
+                && self.release(Library::Transformers) < Release(5, 0)
                 && matches!(self.tool, Tool::Transformers | Tool::Trl | Tool::TrlOverArguments)
             {
                 return Some(("fp16".to_owned(), self.default_of(Library::Transformers)));
@@ -404,7 +442,9 @@ impl Desk<'_> {
             (kind, _) => format!("{kind}-amp"),
         };
         let from = match (&by, &loaded) {
-            (Origin::Key(by), Origin::Key(loaded)) if by != loaded => Origin::Key(format!("{loaded}, {by}")),
+            (Origin::Key(by), Origin::Key(loaded)) if by != loaded => {
+                Origin::Key(format!("{loaded}, {by}"))
+            }
             (Origin::Key(_), Origin::Default(_)) if cast != "none" => by,
             _ => loaded,
         };
@@ -417,9 +457,12 @@ impl Desk<'_> {
         let plain: String =
             name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_ascii_lowercase();
         let Some((_, known, implementation)) = OPTIMIZERS.iter().find(|row| row.0 == plain) else {
-            let message =
-                super::draft::Why::Optimizer.sentence(&name);
-            self.settled.notes.push(Diagnostic::new(Severity::Warning, "recipe-not-simulated", message));
+            let message = super::draft::Why::Optimizer.sentence(&name);
+            self.settled.notes.push(Diagnostic::new(
+                Severity::Warning,
+                "recipe-not-simulated",
+                message,
+            ));
             return;
         };
         let with = self.draft.get(Slot::OptimizerWith).unwrap_or_default();
@@ -432,7 +475,9 @@ impl Desk<'_> {
         };
         self.choose("optimizer", known, &from);
         // transformers takes the fused one from PyTorch 2.8 on.
-        let lacks_fused = is_default && self.tool != Tool::Axolotl && self.release(Library::Torch) < Release(2, 8);
+        let lacks_fused = is_default
+            && self.tool != Tool::Axolotl
+            && self.release(Library::Torch) < Release(2, 8);
         let implementation = match *implementation {
             "fused" if lacks_fused => "auto",
             _ if has("fused") => "fused",
@@ -443,7 +488,11 @@ impl Desk<'_> {
             self.choose("optimizer-impl", implementation, &from);
         }
         let decays = self.draft.is_on(Slot::WeightDecay);
-        if decays && !known.starts_with("adamw") && !known.contains("8bit") && !known.starts_with("paged") {
+        if decays
+            && !known.starts_with("adamw")
+            && !known.contains("8bit")
+            && !known.starts_with("paged")
+        {
             let from = self.fact(Slot::WeightDecay).map_or(from, |(_, from)| from);
             self.choose("weight-decay", "true", &from);
         }
@@ -495,7 +544,9 @@ impl Desk<'_> {
     /// PEFT has adapters in fp32, unless a tool converts them.
     fn adapter_type(&mut self, is_quantized: bool) {
         let is_trl = matches!(self.tool, Tool::Trl | Tool::TrlOverArguments);
-        if let Some((_, from)) = self.fact(Slot::AdaptersInModelType).filter(|(value, _)| value == "on") {
+        if let Some((_, from)) =
+            self.fact(Slot::AdaptersInModelType).filter(|(value, _)| value == "on")
+        {
             self.choose("lora-model-type", "true", &from);
         } else if is_trl && is_quantized && self.release(Library::Trl) >= Release(1, 0) {
             // The parameters that are trained are converted to bf16.
@@ -508,11 +559,14 @@ impl Desk<'_> {
 
     /// Layers that get adapters: those of the recipe, else those that PEFT has for the family.
     fn targets(&self) -> (String, Origin) {
-        if let Some((targets, from)) = self.fact(Slot::Targets).filter(|(targets, _)| !targets.is_empty()) {
+        if let Some((targets, from)) =
+            self.fact(Slot::Targets).filter(|(targets, _)| !targets.is_empty())
+        {
             return (targets, from);
         }
         let family = self.model.map(Entry::family).unwrap_or_default();
-        let known = TARGETS.iter().find(|row| row.0 == family).map_or("q_proj, v_proj", |row| row.1);
+        let known =
+            TARGETS.iter().find(|row| row.0 == family).map_or("q_proj, v_proj", |row| row.1);
         (known.to_owned(), Origin::Default("PEFT".to_owned()))
     }
 
@@ -547,17 +601,16 @@ impl Desk<'_> {
                 "unsloth computes the loss in chunks whose size depends on the memory that is free, which is not \
                  simulated; full logits are estimated, so the run may need less"
             );
-            self.settled.notes.push(Diagnostic::new(Severity::Warning, "recipe-not-simulated", message));
+            self.settled.notes.push(Diagnostic::new(
+                Severity::Warning,
+                "recipe-not-simulated",
+                message,
+            ));
         }
         if self.is_on(Slot::Evaluation)
             && let Some((_, from)) = self.fact(Slot::Evaluation)
         {
             self.choose("evaluation", "true", &from);
-        }
-        if self.is_on(Slot::Ema)
-            && let Some((_, from)) = self.fact(Slot::Ema)
-        {
-            self.choose("ema", "true", &from);
         }
     }
 

@@ -1,6 +1,6 @@
 //! torchtune's YAML, 0.6: `_component_` names a function or a class, the keys next to it are its arguments.
 
-use super::draft::Does::{Absent, Fills, Nothing, Reads, Refused};
+use super::draft::Does::{Absent, Fills, Nothing, Part, Reads, Refused};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
 use super::value::{Entry, Value};
 use super::versions::Library;
@@ -22,16 +22,43 @@ const KEYS: &[Row] = &[
     row(&["enable_activation_offloading"], Fills(Slot::Offload, as_::flag)),
     row(&["dtype"], Fills(Slot::Weights, as_::dtype)),
     row(&["ac_mode", "ac_option"], Absent(Why::PartOfLayers)),
-    row(&["custom_sharded_layers", "fsdp_cpu_offload", "tensor_parallel_plan", "data_parallel_replicate_dim"], Refused(Why::SeveralGpus)),
+    row(
+        &[
+            "custom_sharded_layers",
+            "fsdp_cpu_offload",
+            "tensor_parallel_plan",
+            "data_parallel_replicate_dim",
+        ],
+        Refused(Why::SeveralGpus),
+    ),
     row(&["tensor_parallel_dim", "context_parallel_dim", "data_parallel_shard_dim"], Reads(width)),
     row(&["quantizer", "fp8_recipe_name", "enable_fp8_training"], Absent(Why::LowPrecision)),
     row(&["teacher_model", "ref_checkpointer", "kd_loss", "kd_ratio"], Refused(Why::Preference)),
     row(
         &[
-            "output_dir", "checkpointer", "resume_from_checkpoint", "save_*", "seed", "shuffle", "epochs",
-            "max_steps_per_epoch", "metric_logger", "log_*", "device", "profiler", "lr_scheduler", "collate_fn",
-            "adapter_checkpoint", "recipe_checkpoint", "cudnn_deterministic_mode", "keep_last_n_checkpoints",
-            "enable_async_checkpointing", "resharding_*", "model_type", "optimizer_kwargs", "custom_*",
+            "output_dir",
+            "checkpointer",
+            "resume_from_checkpoint",
+            "save_*",
+            "seed",
+            "shuffle",
+            "epochs",
+            "max_steps_per_epoch",
+            "metric_logger",
+            "log_*",
+            "device",
+            "profiler",
+            "lr_scheduler",
+            "collate_fn",
+            "adapter_checkpoint",
+            "recipe_checkpoint",
+            "cudnn_deterministic_mode",
+            "keep_last_n_checkpoints",
+            "enable_async_checkpointing",
+            "resharding_*",
+            "model_type",
+            "optimizer_kwargs",
+            "custom_*",
         ],
         Nothing,
     ),
@@ -39,14 +66,17 @@ const KEYS: &[Row] = &[
 
 /// What the constructor of a model takes.
 const MODEL: &[Row] = &[
-    row(&["_component_"], Nothing),
-    row(&["lora_attn_modules", "apply_lora_to_mlp", "apply_lora_to_output"], Nothing),
+    // Read by themselves.
+    row(&["_component_", "lora_attn_modules", "apply_lora_to_mlp", "apply_lora_to_output"], Part),
     row(&["lora_rank"], Fills(Slot::Rank, as_::count)),
     row(&["lora_dropout"], Fills(Slot::LoraDropout, as_::positive)),
     row(&["use_dora"], Fills(Slot::Dora, as_::flag)),
     row(&["quantize_base"], Fills(Slot::FourBits, as_::flag)),
     row(&["lora_alpha", "quantizer_kwargs", "max_seq_len"], Nothing),
-    row(&["image_size", "decoder_trainable", "encoder_trainable", "fusion_trainable"], Absent(Why::Images)),
+    row(
+        &["image_size", "decoder_trainable", "encoder_trainable", "fusion_trainable"],
+        Absent(Why::Images),
+    ),
 ];
 
 /// Reads a recipe.

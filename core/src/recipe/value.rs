@@ -146,9 +146,7 @@ impl Value {
         };
         match self {
             Self::List(items) => items.iter().map(text).collect(),
-            Self::Text(text) => {
-                Some(text.split(',').map(|name| name.trim().to_owned()).collect())
-            }
+            Self::Text(text) => Some(text.split(',').map(|name| name.trim().to_owned()).collect()),
             _ => None,
         }
     }

@@ -47,7 +47,12 @@ pub(super) enum Library {
 /// The library, the words that stand for it in a text, what people call it, and its newest release that was read.
 const LIBRARIES: [(Library, &[&str], &str, Release); 11] = [
     (Library::Torch, &["torch", "pytorch"], "PyTorch", Release(2, 15)),
-    (Library::Transformers, &["transformers", "transformers_version"], "transformers", Release(5, 24)),
+    (
+        Library::Transformers,
+        &["transformers", "transformers_version"],
+        "transformers",
+        Release(5, 24),
+    ),
     (Library::Trl, &["trl"], "TRL", Release(1, 16)),
     (Library::Peft, &["peft"], "PEFT", Release(0, 21)),
     (Library::Axolotl, &["axolotl"], "axolotl", Release(0, 18)),
@@ -56,7 +61,12 @@ const LIBRARIES: [(Library, &[&str], &str, Release); 11] = [
     (Library::Unsloth, &["unsloth"], "unsloth", Release(2026, 10)),
     (Library::Accelerate, &["accelerate"], "accelerate", Release(1, 15)),
     (Library::DeepSpeed, &["deepspeed"], "DeepSpeed", Release(0, 18)),
-    (Library::Lightning, &["lightning", "pytorch-lightning", "pytorch_lightning"], "Lightning", Release(2, 6)),
+    (
+        Library::Lightning,
+        &["lightning", "pytorch-lightning", "pytorch_lightning"],
+        "Lightning",
+        Release(2, 6),
+    ),
 ];
 
 /// What one release requires of another library: from this release on, the newest that it can be installed with.

@@ -17,21 +17,42 @@ const SIGNS: &[(Tool, &[&str], &[&str])] = &[
         Tool::Axolotl,
         &["base_model"],
         &[
-            "micro_batch_size", "sequence_len", "adapter", "datasets", "gradient_accumulation_steps", "num_epochs",
+            "micro_batch_size",
+            "sequence_len",
+            "adapter",
+            "datasets",
+            "gradient_accumulation_steps",
+            "num_epochs",
             "sample_packing",
         ],
     ),
     (Tool::LlamaFactory, &["finetuning_type", "cutoff_len"], &[]),
-    (Tool::LlamaFactory, &["model_name_or_path"], &["stage", "template", "quantization_bit", "dataset_dir"]),
+    (
+        Tool::LlamaFactory,
+        &["model_name_or_path"],
+        &["stage", "template", "quantization_bit", "dataset_dir"],
+    ),
     (Tool::Accelerate, &["compute_environment", "distributed_type"], &[]),
     (Tool::DeepSpeed, &["zero_optimization", "train_micro_batch_size_per_gpu"], &[]),
     (
         Tool::Trl,
         &["model_name_or_path", "per_device_train_batch_size"],
-        &["max_length", "max_seq_length", "packing", "use_peft", "dataset_text_field", "assistant_only_loss", "loss_type"],
+        &[
+            "max_length",
+            "max_seq_length",
+            "packing",
+            "use_peft",
+            "dataset_text_field",
+            "assistant_only_loss",
+            "loss_type",
+        ],
     ),
     (Tool::Transformers, &["per_device_train_batch_size"], &[]),
-    (Tool::Transformers, &["output_dir"], &["gradient_accumulation_steps", "num_train_epochs", "learning_rate"]),
+    (
+        Tool::Transformers,
+        &["output_dir"],
+        &["gradient_accumulation_steps", "num_train_epochs", "learning_rate"],
+    ),
 ];
 
 /// What TRL's command line adds: `ModelConfig` and `ScriptArguments`.
@@ -50,13 +71,33 @@ const COMMAND: &[Row] = &[
     row(&["use_bnb_nested_quant"], Fills(Slot::Double, as_::flag)),
     row(
         &[
-            "model_revision", "lora_alpha", "lora_task_type", "use_rslora", "dataset_name", "dataset_config",
-            "dataset_train_split", "dataset_test_split", "dataset_streaming", "dataset_mixer", "chat_template", "config",
+            "model_revision",
+            "lora_alpha",
+            "lora_task_type",
+            "use_rslora",
+            "dataset_name",
+            "dataset_config",
+            "dataset_train_split",
+            "dataset_test_split",
+            "dataset_streaming",
+            "dataset_mixer",
+            "chat_template",
+            "config",
             "transformers_version",
         ],
         Nothing,
     ),
 ];
+
+/// The tool of a recipe that is recognised, but not read.
+pub(super) fn unread(text: &str) -> Option<&'static str> {
+    let is_script = |name: &str| text.contains(name);
+    if ["pretrain_gpt.py", "pretrain_bert.py", "pretrain_t5.py"].into_iter().any(is_script) {
+        return Some("Megatron-LM");
+    }
+    let is_detection = has_key(text, "imgsz") && (has_key(text, "task") || has_key(text, "epochs"));
+    is_detection.then_some("ultralytics")
+}
 
 /// Reads a text by the table of its tool; `None` where it is no recipe.
 ///
@@ -103,7 +144,8 @@ fn peft(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
 fn has_key(text: &str, key: &str) -> bool {
     text.match_indices(key).any(|(at, found)| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
-        let starts = before.is_none_or(|c| matches!(c, '\n' | '"' | '\'' | '{' | ',' | ' ' | '\t' | '\r'));
+        let starts =
+            before.is_none_or(|c| matches!(c, '\n' | '"' | '\'' | '{' | ',' | ' ' | '\t' | '\r'));
         let rest = text.get(at.saturating_add(found.len())..).unwrap_or_default();
         starts && rest.trim_start_matches(['"', '\'']).trim_start_matches(' ').starts_with(':')
     })
