@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
-use highwater_core::config::{Kind, Named, SETTINGS, Setting};
+use highwater_core::config::{Kind, Named, PyTorch, SETTINGS, Setting};
 use highwater_core::{Config, Error, ErrorKind, device, say};
 
 /// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
@@ -26,6 +26,7 @@ Examples:
   highwater estimate resnet50.onnx --batch 32
   highwater estimate unet.yaml --batch 64 --dim height=384
   highwater estimate gpt2.onnx --batch 8 --seq 1024 --optimizer adam --json
+  highwater estimate axolotl.yaml --device rtx-4090
   highwater estimate gpt2.onnx --batch 8 --require t4 || echo 'use a larger GPU'
   highwater advise gpt2.onnx --batch 16 --seq 1024 --fit t4
   highwater explain gpt2.onnx --batch 8 < error.log
@@ -179,9 +180,15 @@ pub(crate) struct Scoreboard {
 pub(crate) struct Estimate {
     /// ONNX file or text, `torch.export` archive, safetensors, layer spec, `config.json`, Keras model, or
     /// the text of `print(model)`, torchinfo or torchsummary; recognised by its content. Or the name of a
-    /// published model, such as `llama-3.1-8b`; `highwater models` lists them
+    /// published model, such as `llama-3.1-8b`; `highwater models` lists them. Or a training recipe: a script with
+    /// transformers, TRL, PEFT or unsloth, the YAML of axolotl, LLaMA-Factory, torchtune or accelerate, the JSON of
+    /// DeepSpeed
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
+
+    /// The model to train by a recipe, instead of the one that it names
+    #[arg(id = "of", long = "model", value_name = "MODEL")]
+    pub(crate) of: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) training: Training,
@@ -368,6 +375,12 @@ impl Training {
             let line = message.lines().next().unwrap_or_default();
             line.strip_prefix("error: ").unwrap_or(line).to_owned()
         })
+    }
+
+    /// The release of PyTorch that the command line states.
+    pub(crate) fn pytorch(&self) -> Result<Option<PyTorch>, Error> {
+        let given = self.settings.0.iter().find(|(setting, _)| setting.name == "pytorch");
+        given.map(|(_, text)| text.parse()).transpose()
     }
 
     /// What the command line says, else what the model suggests.

@@ -14,9 +14,11 @@ mod compare;
 mod estimators;
 mod explain;
 mod file;
+mod foreign;
 mod named;
 mod output;
 mod picture;
+mod recipe;
 mod replay;
 mod scoreboard;
 mod table;
@@ -47,7 +49,14 @@ const BAD_INPUT: u8 = 2;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let (output, status) = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => match foreign::explain(&error) {
+            Some(message) => return complain(&message, BAD_INPUT),
+            None => error.exit(),
+        },
+    };
+    let (output, status) = match arguments.command {
         Task::Estimate(arguments) => match estimate(&arguments) {
             Ok(outcome) => outcome,
             Err(message) => return complain(&message, BAD_INPUT),
@@ -110,7 +119,7 @@ fn print(text: &str) -> Result<(), String> {
 /// asked, which takes many times as long.
 fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     let of_model = |error: Error| locate(&arguments.model, &error);
-    let model = open(&arguments.model).map_err(of_model)?;
+    let model = open_estimated(arguments).map_err(of_model)?;
     let config = arguments.training.over(model.defaults()).map_err(of_model)?;
     let mut stages = Stages::default();
     let simulation = model.simulate(&config, &mut stages).map_err(of_model)?;
@@ -122,7 +131,8 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     let recorded = recorded.transpose()?;
     let for_people = !arguments.json && !arguments.prints_export();
     if for_people {
-        print(&text::first(&report, recorded.as_ref()))?;
+        let recipe = model.recipe().map(|recipe| recipe::render(recipe, &report.config) + "\n");
+        print(&(recipe.unwrap_or_default() + &text::first(&report, recorded.as_ref())))?;
     }
     let output = Output { inputs: arguments.inputs(), force: arguments.force };
     if let Some(path) = &arguments.snapshot {
@@ -130,7 +140,8 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     }
     let asked = Asked::by(arguments, &report);
     let (devices, batch) = answer::devices(&model, &config, &asked, stages).map_err(of_model)?;
-    let answer = Answer { name: called(&model), batch, report, devices };
+    let recipe = model.recipe().cloned();
+    let answer = Answer { name: called(&model), batch, report, recipe, devices };
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);
@@ -188,6 +199,25 @@ fn open(path: &Path) -> Result<Model, Error> {
         return highwater_core::open_named(&entry);
     }
     highwater_core::open(&mut FileSource::open(path)?, &path.to_string_lossy())
+}
+
+/// The model of an estimate: that of a recipe may be given by itself.
+fn open_estimated(arguments: &Estimate) -> Result<Model, Error> {
+    let (path, pytorch) = (&arguments.model, arguments.training.pytorch()?);
+    if named::find(path)?.is_some() {
+        return open(path);
+    }
+    let mut source = FileSource::open(path)?;
+    let Some(model) = &arguments.of else {
+        return highwater_core::open_for(&mut source, &path.to_string_lossy(), pytorch);
+    };
+    match highwater_core::recipe::open(&mut source, pytorch)? {
+        Some(recipe) => Ok(open(model)?.trained_by(recipe)),
+        None => {
+            let message = say!("this is no training recipe, so that `--model` has no meaning");
+            Err(Error::new(ErrorKind::BadConfig, message))
+        }
+    }
 }
 
 /// What all estimators say of a model.

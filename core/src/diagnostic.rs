@@ -50,12 +50,13 @@ pub struct Diagnostic {
 
 /// Codes after which the truth may lie far above or below the answer, whatever their severity: a branch that data
 /// decides, files that contradict themselves, shapes that are stand-ins, operators with assumed allocations.
-const UNCERTAIN: [&str; 9] = [
+const UNCERTAIN: [&str; 10] = [
     "assumed-branch",
     "data-size",
     "declared-output",
     "mixed-types",
     "pytorch-unknown",
+    "recipe-not-simulated",
     "shape-unknown",
     "unknown-layer",
     "unknown-operator",

@@ -26,6 +26,7 @@ use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::{Graph, Member};
 use crate::infer::{self, OpenDim, Typed};
+use crate::recipe::{self, Recipe};
 use crate::recover::{self, Program};
 use crate::report::{Band, DeviceVerdict, Report};
 use crate::sentence::Sentence;
@@ -54,6 +55,7 @@ pub struct Model {
     defaults: Config,
     spec: Option<String>,
     configuration: Option<String>,
+    recipe: Option<Recipe>,
     /// Writes the graph of a configuration with other code. It brings all families along, which the page leaves to
     /// the program that reads them.
     rewrite: Option<Rewrite>,
@@ -157,6 +159,24 @@ impl Run {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
+    open_for(source, name, None)
+}
+
+/// The same, for a release of PyTorch that the user states: defaults of a recipe depend on it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for(
+    source: &mut dyn Source,
+    name: &str,
+    pytorch: Option<PyTorch>,
+) -> Result<Model, Error> {
+    if let Some(recipe) = recipe::open(source, pytorch)? {
+        // It is called as the model, and not as the text that names it.
+        let called = recipe.model.as_deref().and_then(|model| model.rsplit('/').next());
+        let model = Model::new(called.unwrap_or(name), recipe.opened()?);
+        return Ok(Model { rewrite: Some(formats::with_library), recipe: Some(recipe), ..model });
+    }
     let opened = formats::open(source, name)?;
     Ok(Model { rewrite: Some(formats::with_library), ..Model::new(name, opened) })
 }
@@ -174,8 +194,23 @@ impl Model {
     /// A model that was read, perhaps elsewhere.
     pub fn new(name: &str, opened: Opened) -> Self {
         let Opened { graph, recognised, defaults, spec, configuration } = opened;
-        let (name, graph, rewrite) = (name.to_owned(), Arc::new(graph), None);
-        Self { name, graph, recognised, defaults, spec, configuration, rewrite }
+        let (name, graph, rewrite, recipe) = (name.to_owned(), Arc::new(graph), None, None);
+        Self { name, graph, recognised, defaults, spec, configuration, recipe, rewrite }
+    }
+
+    /// The model, trained as a recipe states, whatever model that names.
+    #[must_use]
+    pub fn trained_by(mut self, recipe: Recipe) -> Self {
+        let usual = self.defaults.clone();
+        self.defaults = recipe.defaults(usual);
+        Arc::make_mut(&mut self.graph).diagnostics.extend(recipe.notes.iter().cloned());
+        self.recipe = Some(recipe);
+        self
+    }
+
+    /// The recipe that states its training, if one was opened.
+    pub const fn recipe(&self) -> Option<&Recipe> {
+        self.recipe.as_ref()
     }
 
     /// What its owner calls it.

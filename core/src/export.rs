@@ -24,6 +24,7 @@ pub use self::markdown::markdown;
 pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;
 use crate::estimate::LargestBatch;
+use crate::recipe::Recipe;
 use crate::report::{DeviceVerdict, Report};
 use crate::wording::answer::Devices;
 use crate::wording::{Headline, Sentence, headline};
@@ -37,6 +38,8 @@ pub struct Answer {
     pub batch: Option<String>,
     /// The estimate.
     pub report: Report,
+    /// The recipe that states the training, if one was opened.
+    pub recipe: Option<Recipe>,
     /// Those that were asked, in the order of [`crate::device::all`].
     pub devices: Vec<DeviceAnswer>,
 }
@@ -171,7 +174,7 @@ mod tests {
         let devices = devices
             .map(|(name, ends, largest)| DeviceAnswer { verdict: verdict(name, ends), largest });
         let (name, batch) = ("net.onnx".to_owned(), Some("batch".to_owned()));
-        Answer { name, batch, report, devices: devices.to_vec() }
+        Answer { name, batch, report, recipe: None, devices: devices.to_vec() }
     }
 
     fn check(text: &str, expected: &Expect) {

@@ -15,6 +15,7 @@
 //! | [`allocator`] | trace → segments, blocks, statistics | tensors |
 //! | [`device`] | a GPU's memory, and the memory outside the allocator | models |
 //! | [`time`] | the kernels of a step → how long it takes on a GPU | models |
+//! | [`recipe`] | a training script or configuration → settings | graphs |
 //! | [`observed`] | a message of PyTorch, or `nvidia-smi` → facts about the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
 //! | [`recorded`] | a memory snapshot of PyTorch → its history, also under other settings | models |
@@ -91,6 +92,8 @@ pub mod time;
 
 pub mod observed;
 
+pub mod recipe;
+
 pub mod report;
 
 pub mod recorded;
@@ -113,6 +116,6 @@ pub use bytes::Bytes;
 pub use config::{Config, Optimizer};
 pub use diagnostic::{Diagnostic, Severity};
 pub use error::{Error, ErrorKind};
-pub use estimate::{Model, open, open_named};
+pub use estimate::{Model, open, open_for, open_named};
 pub use report::Report;
 pub use source::Source;

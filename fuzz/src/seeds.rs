@@ -424,3 +424,10 @@ pub(crate) fn settings() -> Vec<Vec<u8>> {
     let chunks = lines.chunks(5).map(|lines| lines.join("\n").into_bytes());
     chunks.chain(lines.iter().map(|line| line.clone().into_bytes())).collect()
 }
+
+/// Recipes: the texts of the fixture, one by one.
+pub(crate) fn recipes() -> Vec<Vec<u8>> {
+    let all = String::from_utf8_lossy(&read("recipes/recipes.txt")).into_owned();
+    let texts = all.split("\n== ").filter_map(|text| Some(text.split_once('\n')?.1));
+    texts.map(|text| text.as_bytes().to_vec()).collect()
+}

@@ -8,7 +8,7 @@ use highwater_core::profiled::{self, History, Traced};
 use highwater_core::recorded::{self, Recorded};
 use highwater_core::source::Counted;
 use highwater_core::wording::headline;
-use highwater_core::{Config, Error, Model, Report, Source, observed};
+use highwater_core::{Config, Error, Model, Report, Source, observed, recipe};
 
 use crate::mutate::{Corpus, Mutation, bytes, json, onnx, text};
 use crate::random::Random;
@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "onnx", seeds: seeds::onnx, mutate: onnx::mutate, run: model },
     Target { name: "onnx-text", seeds: seeds::onnx_text, mutate: text::mutate, run: model },
     Target { name: "spec", seeds: seeds::spec, mutate: short, run: model },
@@ -43,6 +43,7 @@ pub const TARGETS: [Target; 15] = [
     Target { name: "snapshot", seeds: seeds::events, mutate: json::mutate, run: events },
     Target { name: "trace", seeds: seeds::traces, mutate: json::mutate, run: trace },
     Target { name: "message", seeds: seeds::messages, mutate: text::mutate, run: message },
+    Target { name: "recipe", seeds: seeds::recipes, mutate: text::mutate, run: recipe },
     Target { name: "settings", seeds: seeds::settings, mutate: text::mutate, run: settings },
 ];
 
@@ -301,6 +302,22 @@ fn message(input: &[u8]) -> Outcome {
             let signature = format!("{} {cause} {known}", outcome.signature);
             Outcome { stage, signature, ..outcome }
         }
+        Err(error) => Outcome::refused(Stage::Refused, &error, 0),
+    }
+}
+
+/// The settings of a recipe; its model is not run.
+fn recipe(input: &[u8]) -> Outcome {
+    let mut input = input;
+    match recipe::open(&mut input, None) {
+        Ok(Some(recipe)) => {
+            let answer = format!("{recipe:?}");
+            let outcome = Outcome::answered(answer, recipe.notes.iter(), 0);
+            let signature =
+                format!("{} {} {}", outcome.signature, recipe.tool, recipe.choices.len());
+            Outcome { signature, ..outcome }
+        }
+        Ok(None) => Outcome::default(),
         Err(error) => Outcome::refused(Stage::Refused, &error, 0),
     }
 }

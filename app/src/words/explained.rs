@@ -2,7 +2,9 @@
 //! need not wait for this code; the page translates them.
 
 use highwater_core::bytes::Printed;
+use highwater_core::config::{SETTINGS, Setting};
 use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed, Versions};
+use highwater_core::recipe::{Origin, Recipe};
 use highwater_core::wording::answer::with_article;
 use highwater_core::wording::{Part, Sentence};
 use highwater_core::{Bytes, Config};
@@ -42,6 +44,57 @@ impl Explained {
             notes: explanation.notes.iter().map(|note| note.message.clone()).collect(),
             sought: message.and_then(Sought::of),
         })
+    }
+}
+
+impl Explained {
+    /// What a recipe sets; with the reason where its model is missing, so that nothing is set yet.
+    pub(crate) fn of_recipe(recipe: &Recipe, missing: Option<Sentence>) -> Self {
+        let Recipe { tool, model, choices, idle, notes, config } = recipe;
+        let is_set = |setting: &&Setting| {
+            let chosen = choices.iter().any(|choice| choice.setting == setting.name);
+            chosen && setting.is_changed(config)
+        };
+        let settings =
+            if missing.is_some() { Vec::new() } else { SETTINGS.iter().filter(is_set).collect() };
+        let by_key = choices.iter().filter_map(|choice| match &choice.from {
+            Origin::Key(key) => Some(format!("{} {} ({key})", choice.setting, choice.value)),
+            Origin::Default(_) => None,
+        });
+        let by_key: Vec<String> = by_key.collect();
+        let mut of_tools: Vec<(&str, Vec<String>)> = Vec::new();
+        for choice in choices {
+            let Origin::Default(tool) = &choice.from else { continue };
+            let text = format!("{} {}", choice.setting, choice.value);
+            match of_tools.iter_mut().find(|(known, _)| known == tool) {
+                Some((_, texts)) => texts.push(text),
+                None => of_tools.push((tool, vec![text])),
+            }
+        }
+        let stated = (!by_key.is_empty()).then(|| {
+            Sentence::of("The recipe states: {settings}").with("settings", by_key.join(", "))
+        });
+        let usual = of_tools.into_iter().map(|(tool, texts)| {
+            Sentence::of("Defaults of {tool}: {settings}")
+                .with("tool", tool)
+                .with("settings", texts.join(", "))
+        });
+        let without = (!idle.is_empty())
+            .then(|| Sentence::of("No effect on memory: {keys}").with("keys", idle.join(", ")));
+        // What the answer of a model reports anyway is not repeated.
+        let own = if missing.is_some() { notes.as_slice() } else { &[] };
+        let own = own.iter().map(|note| note.message.clone());
+        Self {
+            title: Sentence::of("Training recipe of {tool}").with("tool", tool),
+            figures: missing.unwrap_or_else(|| {
+                let name = model.clone().unwrap_or_default();
+                Sentence::of("Its settings are applied. {model}").with("model", name)
+            }),
+            settings,
+            known: config.clone(),
+            notes: stated.into_iter().chain(usual).chain(without).chain(own).collect(),
+            ..Self::default()
+        }
     }
 }
 

@@ -15,6 +15,24 @@ fn check(arguments: &[&str], expected: &Expect) {
 }
 
 #[test]
+fn flags_of_other_tools_are_answered_with_ours() {
+    for (flag, expected) in [
+        ("--bf16", "`--precision bf16-amp`"),
+        ("--gradient_checkpointing", "`--checkpoint blocks`"),
+        ("--batch-size=8", "`--batch`"),
+        ("--fsdp", "several GPUs are not simulated yet"),
+        ("--dpo", "not simulated yet"),
+        ("--inference", "inference is not simulated yet"),
+        ("--compile", "torch.compile is not simulated"),
+        ("--gpu", "`--device`"),
+    ] {
+        let Outcome { status, stderr, .. } = highwater(&["estimate", "gpt2", flag]);
+        assert_eq!(status, Some(2), "{flag}");
+        assert!(stderr.contains(expected), "{flag}: {stderr}");
+    }
+}
+
+#[test]
 fn files_that_are_no_models_are_refused() {
     let check_file = |name: &str, bytes: &[u8], expected: &Expect| {
         check(&["estimate", &file(name, bytes).to_string_lossy()], expected);

@@ -13,6 +13,7 @@ use crate::device::Interval;
 use crate::diagnostic::Diagnostic;
 use crate::estimate::LargestBatch;
 use crate::formats::Recognised;
+use crate::recipe::{Choice, Origin, Recipe};
 use crate::report::difference::{PhaseDifference, by_phase};
 use crate::report::{
     Band, ByCategory, Certainty, DeviceVerdict, IterationPeaks, ModelSummary, Part, Peak, Report,
@@ -21,6 +22,8 @@ use crate::report::{
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
     model: JsonModel<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recipe: Option<JsonRecipe<'a>>,
     config: JsonConfig<'a>,
     peak: JsonPeak<'a>,
     without_workspaces: Option<JsonBand>,
@@ -33,6 +36,25 @@ struct JsonAnswer<'a> {
     diagnostics: Vec<JsonDiagnostic<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<JsonRecorded<'a>>,
+}
+
+/// What a recipe states.
+#[derive(Serialize)]
+struct JsonRecipe<'a> {
+    tool: &'a str,
+    model: Option<&'a str>,
+    settings: Vec<JsonChoice<'a>>,
+    without_effect: &'a [String],
+    notes: Vec<JsonDiagnostic<'a>>,
+}
+
+/// A setting of a recipe, and the key or the tool's default that it is from.
+#[derive(Serialize)]
+struct JsonChoice<'a> {
+    setting: &'a str,
+    value: &'a str,
+    key: Option<&'a str>,
+    default_of: Option<&'a str>,
 }
 
 /// What was recorded of the same training.
@@ -176,7 +198,7 @@ impl<'a> JsonRecorded<'a> {
 
 impl<'a> JsonAnswer<'a> {
     fn of(answer: &'a Answer) -> Self {
-        let Answer { name, batch: _, report, devices } = answer;
+        let Answer { name, batch: _, report, recipe, devices } = answer;
         let Report {
             model,
             config,
@@ -196,6 +218,7 @@ impl<'a> JsonAnswer<'a> {
         } = report;
         Self {
             model: JsonModel::of(name, model),
+            recipe: recipe.as_ref().map(JsonRecipe::of),
             config: JsonConfig::of(config, iterations.len()),
             peak: JsonPeak::of(peak),
             without_workspaces: without_workspaces.as_ref().map(JsonBand::of),
@@ -210,6 +233,27 @@ impl<'a> JsonAnswer<'a> {
             uncertain: *uncertain,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
             compared: None,
+        }
+    }
+}
+
+impl<'a> JsonRecipe<'a> {
+    fn of(recipe: &'a Recipe) -> Self {
+        // The settings are those of the answer, where nothing else is given.
+        let Recipe { tool, model, choices, idle, notes, config: _ } = recipe;
+        let choice = |choice: &'a Choice| {
+            let (key, default_of) = match &choice.from {
+                Origin::Key(key) => (Some(key.as_str()), None),
+                Origin::Default(tool) => (None, Some(tool.as_str())),
+            };
+            JsonChoice { setting: &choice.setting, value: &choice.value, key, default_of }
+        };
+        Self {
+            tool,
+            model: model.as_deref(),
+            settings: choices.iter().map(choice).collect(),
+            without_effect: idle,
+            notes: notes.iter().map(JsonDiagnostic::of).collect(),
         }
     }
 }

@@ -131,6 +131,11 @@ impl Entry {
         })
     }
 
+    /// The type of the published weights, where the configuration states it: `bfloat16`.
+    pub fn dtype(&self) -> Option<&'static str> {
+        self.word("dtype").or_else(|| self.word("torch_dtype"))
+    }
+
     /// Whether the family is a class of diffusers, whose configurations state that alone.
     fn is_of_diffusers(&self) -> bool {
         self.model_type == self.class
@@ -180,6 +185,16 @@ pub fn find(name: &str) -> Option<Entry> {
         .or_else(|| called(without_variant))
         .or_else(newest)
         .filter(|_| !plain(name).is_empty())
+}
+
+/// The model of a name without separators, as functions of Python have it: `llama3_2_1b`. A variant for instructions is
+/// the plain model.
+pub fn find_squeezed(name: &str) -> Option<Entry> {
+    let squeezed = |name: &str| -> String {
+        without_variant(name).chars().filter(char::is_ascii_alphanumeric).collect()
+    };
+    let wanted = squeezed(name);
+    entries().into_iter().find(|entry| squeezed(entry.id) == wanted && !wanted.is_empty())
 }
 
 /// The name in an address of the Hub, `https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main`; any other text as it is.

@@ -18,7 +18,7 @@ use crate::error::{Error, Place};
 use crate::graph::Dim;
 use crate::tensor::DType;
 
-pub(super) mod tree;
+pub(crate) mod tree;
 
 mod toml;
 

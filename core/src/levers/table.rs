@@ -158,7 +158,9 @@ const LIGER: Lever = Lever {
     cost: Cost::Nothing,
     change: |config, facts| {
         let is_plain = config.loss_kernel == LossKernel::Torch && config.kernels == Kernels::Torch;
-        (facts.guesses_next_token && is_plain).then_some(())?;
+        // It has layers of its own for families with a gate.
+        let is_known = facts.guesses_next_token && facts.has_layer("gate_proj");
+        (is_known && is_plain).then_some(())?;
         config.loss_kernel = LossKernel::Liger;
         config.kernels = Kernels::Liger;
         Some(())

@@ -255,30 +255,6 @@ mod tests {
             ],
         );
         check(
-            |config| (config.loop_style, config.accumulate) = (LoopStyle::Trainer, two),
-            &[
-                "# zero_grad",
-                "fetched = batch.cuda()",
-                "fetched = batch.cuda()",
-                "x0 = fetched",
-                "x1 = fetched",
-                "# forward",
-                FORWARD,
-                "del out0",
-                "# backward",
-                "loss0.backward()",
-                "# forward",
-                "loss0 = forward(x1, train=true, grad=true)",
-                "del out0",
-                "# backward",
-                "loss0.backward()",
-                "# optimizer",
-                "step()",
-                "zero_grad()",
-                "del loss0",
-            ],
-        );
-        check(
             |config| {
                 (config.zero_grad, config.batches) =
                     (ZeroGrad::BeforeBackward, Batches::Prefetched);
@@ -303,6 +279,35 @@ mod tests {
                 "x0 = fetched",
                 "# optimizer",
                 "step()",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_trainer_brings_all_batches_and_drops_logits() {
+        let two = NonZeroU64::new(2).expect("it is above 0");
+        check(
+            |config| (config.loop_style, config.accumulate) = (LoopStyle::Trainer, two),
+            &[
+                "# zero_grad",
+                "fetched = batch.cuda()",
+                "fetched = batch.cuda()",
+                "x0 = fetched",
+                "x1 = fetched",
+                "# forward",
+                "loss0 = forward(x0, train=true, grad=true)",
+                "del out0",
+                "# backward",
+                "loss0.backward()",
+                "# forward",
+                "loss0 = forward(x1, train=true, grad=true)",
+                "del out0",
+                "# backward",
+                "loss0.backward()",
+                "# optimizer",
+                "step()",
+                "zero_grad()",
+                "del loss0",
             ],
         );
     }

@@ -113,7 +113,6 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in backward, DoesNotFit
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
-            -6.13 GiB  liger (nothing): peak in forward, Fits
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -5.58 GiB  fused-head (little): peak in backward, Fits
             -970.00 MiB  amp-fp16 (little): peak in backward, LikelyDoesNotFit
@@ -126,8 +125,8 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
             -2.81 GiB  lora (training): peak in backward, LikelyFits
             -3.11 GiB  qlora (training): peak in backward, LikelyFits
-            the least that fits, of 5:
-            -6.13 GiB  liger (nothing): peak in forward, Fits
+            the least that fits, of 6:
+            -5.58 GiB  fused-head (little): peak in backward, Fits
         "#]],
     );
     check(
@@ -140,7 +139,6 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in backward, DoesNotFit
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
-            -6.13 GiB  liger (nothing): peak in forward, Fits
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -5.58 GiB  fused-head (little): peak in backward, LikelyFits
             -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
@@ -154,8 +152,8 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -4.99 GiB  bf16 (training): peak in backward, LikelyFits
             -2.81 GiB  lora (training): peak in backward, DoesNotFit
             -3.11 GiB  qlora (training): peak in backward, DoesNotFit
-            the least that fits, of 5:
-            -6.13 GiB  liger (nothing): peak in forward, Fits
+            the least that fits, of 6:
+            -5.58 GiB  fused-head (little): peak in backward, LikelyFits
         "#]],
     );
 }

@@ -33,6 +33,7 @@ mod operators;
 mod optimizers;
 mod printed;
 mod profiled;
+mod recipes;
 mod recorded;
 mod recording;
 mod replay;

@@ -1,12 +1,20 @@
-//! The readers of all formats and of messages.
+//! The readers of all formats, of messages and of training recipes.
+
+use std::cell::RefCell;
 
 use highwater_core::formats::{self, catalogue};
-use highwater_core::observed;
+use highwater_core::recipe::Recipe;
+use highwater_core::{observed, recipe};
 use wasm_split_helpers::wasm_split;
 
 use crate::model::explained::Explained;
 use crate::model::protocol::Fault;
 use crate::worker::load::{Found, Opening};
+
+thread_local! {
+    /// A recipe that waits for its model: it names none, or one that is not in the catalogue.
+    static WAITING: RefCell<Option<Recipe>> = const { RefCell::new(None) };
+}
 
 /// Reads an input.
 ///
@@ -14,14 +22,37 @@ use crate::worker::load::{Found, Opening};
 /// It is nothing that opens, or the readers did not arrive.
 #[wasm_split(reader, fallible, preload(fetch))]
 pub(crate) fn read(mut input: Opening, name: String) -> Result<Found, Fault> {
+    match input.read_by(|source| recipe::open(source, None)) {
+        Ok(None) => {}
+        Ok(Some(recipe)) => return Ok(trained(recipe)),
+        Err(error) => return Err(Fault::of(&error)),
+    }
     let model = input.read_by(|source| formats::open(source, &name));
     // A log may have both.
     let seen = input.read_by(|source| observed::open(source));
     let message = seen.ok().as_ref().and_then(Explained::of);
     match (model, message) {
         (Err(error), None) => Err(Fault::of(&error)),
+        (Ok(model), None) => Ok(match WAITING.take() {
+            None => Found { model: Some(model), ..Found::default() },
+            Some(recipe) => Found {
+                message: Some(Explained::of_recipe(&recipe, None)),
+                model: Some(recipe.over(model)),
+                recording: None,
+            },
+        }),
         (model, message) => Ok(Found { model: model.ok(), message, recording: None }),
     }
+}
+
+/// The model of a recipe with its settings; a recipe without one waits for it.
+fn trained(recipe: Recipe) -> Found {
+    let opened = recipe.opened();
+    let missing = opened.as_ref().err().map(highwater_core::Error::sentence);
+    let message = Some(Explained::of_recipe(&recipe, missing));
+    let model = opened.ok();
+    WAITING.set(model.is_none().then_some(recipe));
+    Found { model, message, recording: None }
 }
 
 /// The names of all models of the catalogue, a line for each.

@@ -233,10 +233,7 @@ pub(super) fn unknown_layer(name: &str) -> Sentence {
 }
 
 /// `; did you mean …?`, where something is near.
-pub(in crate::formats) fn did_you_mean<'a>(
-    name: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> Sentence {
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Sentence {
     let wanted = plain(name);
     let near = known
         .map(|known| (distance(&wanted, &plain(known)), known))

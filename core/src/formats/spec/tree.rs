@@ -10,21 +10,21 @@ use crate::error::{Error, ErrorKind, Place};
 use crate::sentence::Sentence;
 
 /// COUNT: lists and mappings inside each other, at most.
-pub(in crate::formats) const DEPTH_MAX: usize = 48;
+pub(crate) const DEPTH_MAX: usize = 48;
 
 /// COUNT: nodes of a text, at most.
 const NODES_MAX: usize = 200_000;
 
 /// A piece of the text.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::formats) struct Tree {
-    pub(in crate::formats) place: Place,
-    pub(in crate::formats) content: Content,
+pub(crate) struct Tree {
+    pub(crate) place: Place,
+    pub(crate) content: Content,
 }
 
 /// What the piece is.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::formats) enum Content {
+pub(crate) enum Content {
     Null,
     Flag(bool),
     Int(i64),
@@ -36,14 +36,14 @@ pub(in crate::formats) enum Content {
 
 /// A key of a mapping.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::formats) struct Key {
-    pub(in crate::formats) place: Place,
-    pub(in crate::formats) text: String,
+pub(crate) struct Key {
+    pub(crate) place: Place,
+    pub(crate) text: String,
 }
 
 impl Tree {
     /// What it is, for messages: `a list`.
-    pub(in crate::formats) fn kind(&self) -> Sentence {
+    pub(crate) fn kind(&self) -> Sentence {
         match &self.content {
             Content::Null => say!("nothing"),
             Content::Flag(flag) => Sentence::name(&format!("`{flag}`")),
@@ -57,7 +57,7 @@ impl Tree {
 }
 
 /// The beginning of a text that may be long.
-pub(in crate::formats) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const LONGEST: usize = 40;
     let line = text.lines().next().unwrap_or_default();
     let start: String = line.chars().take(LONGEST).collect();
@@ -65,7 +65,7 @@ pub(in crate::formats) fn shortened(text: &str) -> String {
 }
 
 /// An error about a place.
-pub(in crate::formats) fn fault(place: Place, message: Sentence) -> Error {
+pub(crate) fn fault(place: Place, message: Sentence) -> Error {
     let error = Error::new(ErrorKind::BadSpec, message);
     if place == Place::default() { error } else { error.at(place) }
 }
@@ -74,7 +74,7 @@ pub(in crate::formats) fn fault(place: Place, message: Sentence) -> Error {
 ///
 /// # Errors
 /// When the text is neither, has more than one document, repeats a key, or nests too deeply.
-pub(in crate::formats) fn parse(text: &str) -> Result<Tree, Error> {
+pub(crate) fn parse(text: &str) -> Result<Tree, Error> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
