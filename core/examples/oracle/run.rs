@@ -52,18 +52,6 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         "PagedAdamW32bit" => Optimizer::PagedAdamW32bit,
         class => class.to_lowercase().parse()?,
     };
-    let masters = row["masters"] == true;
-    let precision = match (text("amp"), text("dtype")) {
-        (_, Some("float16")) if masters => Precision::Fp16Master,
-        (_, Some("bfloat16")) if masters => Precision::Bf16Master,
-        (Some("float16"), Some("float16")) => Precision::Fp16Amp,
-        (Some("bfloat16"), Some("bfloat16")) => Precision::Bf16Amp,
-        (Some("float16"), _) => Precision::AmpFp16,
-        (Some("bfloat16"), _) => Precision::AmpBf16,
-        (_, Some("float16")) => Precision::Fp16,
-        (_, Some("bfloat16")) => Precision::Bf16,
-        _ => Precision::Fp32,
-    };
     let optimizer_impl = match (row["fused"].as_bool(), size("foreach")) {
         (Some(true), _) => Implementation::Fused,
         (_, Some(0)) => Implementation::ForLoop,
@@ -82,7 +70,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
         freeze: [model.defaults().freeze.clone(), names(row, "freeze")].concat(),
         loss: text("loss").map_or_else(|| Ok(model.defaults().loss), str::parse::<LossChoice>)?,
-        precision,
+        precision: precision(row),
         memory_format: if row["channels_last"] == true {
             MemoryFormat::ChannelsLast
         } else {
@@ -106,6 +94,22 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         device: device(row)?,
         ..adapted(row)?
     })
+}
+
+/// Types of a recorded run.
+fn precision(row: &Value) -> Precision {
+    let masters = row["masters"] == true;
+    match (row["amp"].as_str(), row["dtype"].as_str()) {
+        (_, Some("float16")) if masters => Precision::Fp16Master,
+        (_, Some("bfloat16")) if masters => Precision::Bf16Master,
+        (Some("float16"), Some("float16")) => Precision::Fp16Amp,
+        (Some("bfloat16"), Some("bfloat16")) => Precision::Bf16Amp,
+        (Some("float16"), _) => Precision::AmpFp16,
+        (Some("bfloat16"), _) => Precision::AmpBf16,
+        (_, Some("float16")) => Precision::Fp16,
+        (_, Some("bfloat16")) => Precision::Bf16,
+        _ => Precision::Fp32,
+    }
 }
 
 fn names(row: &Value, key: &str) -> Vec<String> {
