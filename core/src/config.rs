@@ -68,6 +68,8 @@ pub struct Config {
     pub evaluation: bool,
     /// What is recomputed in backward instead of being kept.
     pub checkpoint: Checkpoint,
+    /// Whether checkpointing is with reentry: [`Config::reenters`].
+    pub checkpoint_reentry: Switch,
     /// COUNT: batches per optimizer step (`1` for none accumulated).
     pub accumulate: NonZeroU64,
     /// Parameters that are not trained: names or prefixes of names, `*` for any text.
@@ -163,6 +165,7 @@ impl Default for Config {
             keep_outputs: NonZeroU64::MIN,
             evaluation: false,
             checkpoint: Checkpoint::None,
+            checkpoint_reentry: Switch::Auto,
             accumulate: NonZeroU64::MIN,
             freeze: Vec::new(),
             lora: Vec::new(),

@@ -86,6 +86,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         } else {
             Switch::Auto
         },
+        checkpoint_reentry: Switch::from(row["reentrant"] == true),
         loss_kernel: text("loss_kernel").map_or(Ok(LossKernel::Torch), str::parse)?,
         kernels: text("kernels").map_or(Ok(Kernels::Torch), str::parse)?,
         evaluation: row["evaluation"] == true,

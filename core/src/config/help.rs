@@ -34,6 +34,11 @@ const HELP: &[Help] = &[
     help("loss-chunk", "", "Tokens whose logits exist at a time, with `--loss-kernel chunked`"),
     help("kernels", "", "Kernels of norms, gates and rotary positions: transformers' or Liger's"),
     help("checkpoint", "", "Activation checkpointing: `none`, `blocks`, or N for every Nth block"),
+    help(
+        "checkpoint-reentry",
+        "",
+        "Checkpointing with reentry (`use_reentrant`); `auto` is transformers' default of the time",
+    ),
     help("accumulate", "", "Batches per optimizer step"),
     help("freeze", "", "Parameters that are not trained: `layer1`, `*.embeddings`"),
     help(

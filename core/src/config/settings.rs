@@ -117,6 +117,13 @@ pub const SETTINGS: &[Setting] = &[
         ..field!(checkpoint, Run)
     },
     Setting {
+        name: "checkpoint-reentry",
+        label: "checkpointing with reentry",
+        about: "use_reentrant; automatic: as transformers of the time, on before 5.0",
+        bare: Some("on"),
+        ..field!(checkpoint_reentry, Run)
+    },
+    Setting {
         name: "accumulate",
         label: "gradient accumulation",
         about: "batches per optimizer step",

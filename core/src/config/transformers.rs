@@ -141,6 +141,11 @@ impl Config {
         Library { attention, kernels, transformers: self.library() }
     }
 
+    /// Whether checkpointing is with reentry.
+    pub fn reenters(&self) -> bool {
+        self.checkpoint_reentry.or(self.library().reenters())
+    }
+
     /// The release of transformers: that which was chosen, or that of PyTorch's time.
     pub fn library(&self) -> Transformers {
         match self.transformers {

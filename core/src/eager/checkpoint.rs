@@ -1,4 +1,6 @@
-//! Activation checkpointing without reentry (`torch/utils/checkpoint.py`, `use_reentrant=False`).
+//! Activation checkpointing (`torch/utils/checkpoint.py`).
+//!
+//! Without reentry (`use_reentrant=False`):
 //!
 //! Tensors that operators of a region save are not kept. The first of the region's nodes that needs its saved
 //! tensors runs the region's forward once more. The second run gives its saved tensors to the nodes of the first
@@ -6,6 +8,10 @@
 //! result that was detached) gets nothing: the second run frees its tensors as the first did. The region holds its
 //! arguments until its last node has run. The second run stops at the last saved tensor: before the operator, if that
 //! tensor is one of its inputs.
+//!
+//! With reentry (`use_reentrant=True`) the first run records nothing, so that functions written in Python hold nothing by
+//! themselves either. The second run goes to the end of the region, and its results and its graph stay until the
+//! region's gradients are there.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -26,6 +32,8 @@ pub struct Region {
     last: Cell<Step>,
     /// What the second run saved, by node.
     restored: RefCell<Option<Vec<Option<Vec<Tensor>>>>>,
+    /// What the second run returned, with reentry.
+    results: RefCell<Vec<Tensor>>,
 }
 
 /// A step of the caller's, and what was there before it.
@@ -44,6 +52,11 @@ impl Region {
     pub fn last_step(&self) -> (usize, bool) {
         let last = self.last.get();
         (last.number, last.saves_own)
+    }
+
+    /// Keeps what its second run returned until the region goes.
+    pub fn keep_results(&self, results: Vec<Tensor>) {
+        self.results.replace(results);
     }
 
     fn note(&self, saved: &[Tensor]) -> Rc<Place> {
@@ -99,9 +112,26 @@ pub(super) enum Saved {
 pub(super) struct State {
     region: RefCell<Option<Rc<Region>>>,
     second_run: RefCell<Option<SecondRun>>,
+    reenters: Cell<bool>,
 }
 
 impl Runtime {
+    /// Checkpointing is with reentry from here on, or without.
+    pub fn set_reentry(&self, reenters: bool) {
+        self.checkpoint.reenters.set(reenters);
+    }
+
+    /// Whether checkpointing is with reentry.
+    pub const fn reenters(&self) -> bool {
+        self.checkpoint.reenters.get()
+    }
+
+    /// Whether what runs is not recorded by autograd, for which it runs a second time.
+    pub(crate) fn runs_unrecorded(&self) -> bool {
+        let is_first = self.checkpoint.second_run.borrow().is_none();
+        self.reenters() && is_first && self.checkpoint.region.borrow().is_some()
+    }
+
     /// A region begins.
     pub fn enter_region(&self, id: usize, arguments: Vec<(usize, Tensor)>) {
         let region = Region {
@@ -111,6 +141,7 @@ impl Runtime {
             step: Cell::default(),
             last: Cell::default(),
             restored: RefCell::default(),
+            results: RefCell::default(),
         };
         self.checkpoint.region.replace(Some(Rc::new(region)));
     }

@@ -196,9 +196,6 @@ const TARGETS: &[(&str, &str)] = &[
     ("t5", "q, v"),
 ];
 
-/// What is no setting, and makes no difference to what is simulated: checkpointing runs without reentry.
-const WITHOUT_ROW: &[&str] = &["checkpoint-reentry"];
-
 /// What settings follow.
 pub(super) struct Settled {
     pub(super) config: Config,
@@ -264,9 +261,6 @@ impl Desk<'_> {
     /// Sets a setting; a value that is not simulated is noted.
     fn choose(&mut self, name: &str, value: &str, from: &Origin) {
         let config = &mut self.settled.config;
-        if WITHOUT_ROW.contains(&name) {
-            return;
-        }
         if Setting::named(name).is_none_or(|setting| setting.set(config, value).is_err()) {
             let message = say!("{name} {value} of the recipe is not simulated", name, value);
             let note = Diagnostic::new(Severity::Warning, "recipe-not-simulated", message);

@@ -265,7 +265,11 @@ impl<'a> Forward<'a> {
                 *slot = Some(tensor.clone());
             }
         }
-        let (last, allocates) = region.last_step();
+        let (last, allocates) = if rt.reenters() {
+            (*region_steps.end(), true)
+        } else {
+            region.last_step()
+        };
         let walk = Walk::resume(rt, hooks, &self.modules, self.around(region_steps));
         let start = *region_steps.start();
         for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(start) {
@@ -278,6 +282,11 @@ impl<'a> Forward<'a> {
             }
         }
         walk.end();
+        if rt.reenters() {
+            let end = self.steps.get(*region_steps.end()).map(|step| &step.node.outputs);
+            let results = end.into_iter().flatten().flatten();
+            region.keep_results(results.filter_map(|id| values.get(id.0)?.clone()).collect());
+        }
         // Stopping unwinds the frames.
         let ran = self.steps.get(start..=last).unwrap_or_default();
         let made = ran.iter().flat_map(|step| step.node.outputs.iter().flatten());

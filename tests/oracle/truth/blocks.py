@@ -17,10 +17,10 @@ BLOCKS = """
 """.split()
 
 
-def checkpoint_blocks(model: nn.Module, which: str) -> None:
+def checkpoint_blocks(model: nn.Module, which: str, reentrant: bool = False) -> None:
     """Recomputes each block in backward. `which` is `blocks`, or the name of a class."""
     if which == 'blocks' and hasattr(model, 'gradient_checkpointing_enable'):
-        arguments = dict(use_reentrant=False)
+        arguments = dict(use_reentrant=reentrant)
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=arguments)
         return
     if which == 'blocks' and hasattr(model, 'enable_gradient_checkpointing'):
@@ -31,4 +31,4 @@ def checkpoint_blocks(model: nn.Module, which: str) -> None:
     if not blocks:
         raise ValueError(f'no block of this model is known: give --checkpoint one of its classes')
     for block in blocks:
-        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=reentrant)

@@ -81,7 +81,7 @@ class Loop:
         model = zoo.build(chosen.model, **given).train()
         kernels.patch(model, chosen)
         if chosen.checkpoint:
-            blocks.checkpoint_blocks(model, chosen.checkpoint)
+            blocks.checkpoint_blocks(model, chosen.checkpoint, chosen.reentrant)
         for name, parameter in model.named_parameters():
             if any(is_meant(name, pattern) for pattern in chosen.freeze):
                 parameter.requires_grad_(False)
@@ -418,7 +418,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     }
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
-    same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels'
+    same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),

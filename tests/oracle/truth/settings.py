@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
         metavar='CLASS',
         help='recompute each block in backward; of torchvision and timm models, each CLASS',
     )
+    add('--reentrant', action='store_true', help='checkpointing with use_reentrant=True')
     add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
     add('--evaluation', action='store_true', help='a validation pass after each step')
     add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
@@ -169,6 +170,7 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     say('zero-grad', where.get(zero_grad, zero_grad), 'start')
     say('loop', row.get('style') or 'inline', 'inline')
     say('checkpoint', 'blocks' if row.get('checkpoint') else 'none', 'none')
+    say('checkpoint-reentry', 'on' if row.get('reentrant') else 'auto', 'auto')
     say('accumulate', row.get('accumulate') or 1, 1)
     if row.get('evaluation'):
         said.append('--evaluation')
