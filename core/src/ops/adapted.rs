@@ -234,7 +234,7 @@ fn eight_bits(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         drop(pass.rt.empty(DType::Float32, &[out, 1]));
         vec![Some(matmul::matmul(pass.rt, grad, &whole))]
     });
-    if !call.rt.runs_unrecorded() {
+    if !rt.runs_unrecorded() {
         y.edge().into_iter().for_each(|edge| edge.hold(x));
     }
     y

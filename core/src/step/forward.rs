@@ -265,11 +265,8 @@ impl<'a> Forward<'a> {
                 *slot = Some(tensor.clone());
             }
         }
-        let (last, allocates) = if rt.reenters() {
-            (*region_steps.end(), true)
-        } else {
-            region.last_step()
-        };
+        let (last, allocates) =
+            if rt.reenters() { (*region_steps.end(), true) } else { region.last_step() };
         let walk = Walk::resume(rt, hooks, &self.modules, self.around(region_steps));
         let start = *region_steps.start();
         for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(start) {
