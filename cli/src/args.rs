@@ -181,8 +181,8 @@ pub(crate) struct Estimate {
     /// ONNX file or text, `torch.export` archive, safetensors, layer spec, `config.json`, Keras model, or
     /// the text of `print(model)`, torchinfo or torchsummary; recognised by its content. Or the name of a
     /// published model, such as `llama-3.1-8b`; `highwater models` lists them. Or a training recipe: a script with
-    /// transformers, TRL, PEFT or unsloth, the YAML of axolotl, LLaMA-Factory, torchtune or accelerate, the JSON of
-    /// DeepSpeed
+    /// transformers, TRL, PEFT or unsloth, the YAML of axolotl, LLaMA-Factory, torchtune or accelerate, or JSON of their
+    /// arguments
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 

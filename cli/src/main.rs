@@ -211,13 +211,11 @@ fn open_estimated(arguments: &Estimate) -> Result<Model, Error> {
     let Some(model) = &arguments.of else {
         return highwater_core::open_for(&mut source, &path.to_string_lossy(), pytorch);
     };
-    match highwater_core::recipe::open(&mut source, pytorch)? {
-        Some(recipe) => Ok(open(model)?.trained_by(recipe)),
-        None => {
-            let message = say!("this is no training recipe, so that `--model` has no meaning");
-            Err(Error::new(ErrorKind::BadConfig, message))
-        }
+    if let Some(recipe) = highwater_core::recipe::open(&mut source, pytorch)? {
+        return Ok(open(model)?.trained_by(recipe));
     }
+    let message = say!("this is no training recipe, so that `--model` has no meaning");
+    Err(Error::new(ErrorKind::BadConfig, message))
 }
 
 /// What all estimators say of a model.

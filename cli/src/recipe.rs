@@ -24,8 +24,9 @@ pub(crate) fn render(recipe: &Recipe, config: &Config) -> String {
     }
     let mut body = table.render("  ");
     if !recipe.idle.is_empty() {
-        let keys = recipe.idle.join(", ");
-        body += &format!("  no effect on memory: {keys}\n");
+        body += "  no effect on memory: ";
+        body += &recipe.idle.join(", ");
+        body += "\n";
     }
     let warnings: Vec<_> =
         recipe.notes.iter().filter(|note| note.severity >= Severity::Warning).cloned().collect();

@@ -86,7 +86,7 @@ pub(crate) fn run(
     let script = Script::training(config)?;
     rt.expect_operators(program.nodes.len());
     let device = Device::load(&rt, program, config, hooks, sink)?;
-    rt.set_reentry(config.reenters());
+    rt.set_reentry(config.reenters(program.graph.level.is_program()));
     let has_labels = config.loop_style.habits().has_labels;
     let format = config.memory_format;
     let plan = BatchPlan { graph: &program.graph, typed, loss, format, has_labels };

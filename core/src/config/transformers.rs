@@ -141,9 +141,10 @@ impl Config {
         Library { attention, kernels, transformers: self.library() }
     }
 
-    /// Whether checkpointing is with reentry.
-    pub fn reenters(&self) -> bool {
-        self.checkpoint_reentry.or(self.library().reenters())
+    /// Whether checkpointing is with reentry. By default it is where a library's model has it so (`is_of_library`); code
+    /// of one's own names the kind that it wants.
+    pub fn reenters(&self, is_of_library: bool) -> bool {
+        self.checkpoint_reentry.or(is_of_library && self.library().reenters())
     }
 
     /// The release of transformers: that which was chosen, or that of PyTorch's time.
