@@ -133,7 +133,7 @@ test('how it trains: each setting lowers the peak, and what PyTorch refuses is s
   };
   await lower(() => page.getByLabel('precision').selectOption('amp-bf16'));
   await unfoldSettings(page);
-  await lower(() => page.getByLabel('checkpointing').selectOption('blocks'));
+  await lower(() => page.getByLabel('checkpointing', { exact: true }).selectOption('blocks'));
   await lower(() => page.getByRole('radio', { name: 'LoRA', exact: true }).check());
   await changesPeak(page, async () => {
     await page.getByLabel('LoRA adapters').fill('*mlp*');
