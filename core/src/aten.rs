@@ -20,6 +20,7 @@ pub mod loss;
 pub mod matmul;
 pub mod norm;
 pub mod pool;
+pub mod preference;
 pub mod recurrent;
 pub mod reduce;
 pub mod softmax;

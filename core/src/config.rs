@@ -52,6 +52,8 @@ pub struct Config {
     /// Whether weights decay where the optimizer's class leaves that off, which adds temporaries;
     /// `AdamW`, whose decay is on, takes none for it.
     pub weight_decay: bool,
+    /// Whether each parameter is updated as soon as its gradient is there, which is then freed.
+    pub optimizer_in_backward: bool,
     /// Whether the norm of all gradients is clipped before the step: [`Config::clips`].
     pub clip_grad_norm: Switch,
     /// Whether an exponential moving average (EMA) of the weights is kept.
@@ -66,10 +68,14 @@ pub struct Config {
     pub keep_outputs: NonZeroU64,
     /// Whether a validation pass stands between steps.
     pub evaluation: bool,
+    /// What the model is trained on.
+    pub objective: Objective,
     /// What is recomputed in backward instead of being kept.
     pub checkpoint: Checkpoint,
     /// Whether checkpointing is with reentry: [`Config::reenters`].
     pub checkpoint_reentry: Switch,
+    /// Whether what a checkpointed block is given waits on the host for backward.
+    pub checkpoint_offload: bool,
     /// COUNT: batches per optimizer step (`1` for none accumulated).
     pub accumulate: NonZeroU64,
     /// Parameters that are not trained: names or prefixes of names, `*` for any text.
@@ -157,6 +163,7 @@ impl Default for Config {
             optimizer: Optimizer::AdamW,
             optimizer_impl: Implementation::Auto,
             weight_decay: false,
+            optimizer_in_backward: false,
             clip_grad_norm: Switch::Auto,
             ema: false,
             zero_grad: ZeroGrad::Auto,
@@ -164,8 +171,10 @@ impl Default for Config {
             batches: Batches::Auto,
             keep_outputs: NonZeroU64::MIN,
             evaluation: false,
+            objective: Objective::Supervised,
             checkpoint: Checkpoint::None,
             checkpoint_reentry: Switch::Auto,
+            checkpoint_offload: false,
             accumulate: NonZeroU64::MIN,
             freeze: Vec::new(),
             lora: Vec::new(),
@@ -433,7 +442,7 @@ pub enum Checkpoint {
     Every(NonZeroU64),
 }
 
-said_plainly!(LossChoice, LossKernel, Implementation);
+said_plainly!(LossChoice, LossKernel, Implementation, Objective);
 
 impl fmt::Display for Checkpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -537,6 +546,38 @@ choice! {
         Cce = "cce", "Cut Cross-Entropy", "Apple's kernels, which never write logits; in half precision",
         /// torchtune's `CEWithChunkedOutputLoss`: the head's result in eight parts.
         OutputChunks = "output-chunks", "eight parts", "logits in eight parts, raised to fp32 one at a time, as in torchtune",
+    }
+}
+
+choice! {
+    /// What a model is trained on.
+    pub enum Objective ("objective") {
+        /// Examples.
+        Supervised = "supervised", "labels", "examples with labels",
+        /// TRL's `DPOTrainer`.
+        Dpo = "dpo", "DPO", "pairs of texts, which a frozen copy of the model reads too; with adapters, the model itself does",
+        /// The same with `precompute_ref_log_probs=True`.
+        DpoPrecomputed = "dpo-precomputed", "DPO, reference computed before", "pairs of texts; no copy of the model is there in training",
+    }
+}
+
+impl Objective {
+    /// COUNT: texts of an example.
+    pub const fn texts(self) -> u64 {
+        match self {
+            Self::Supervised => 1,
+            Self::Dpo | Self::DpoPrecomputed => 2,
+        }
+    }
+
+    /// Whether it is about pairs of texts.
+    pub const fn is_of_pairs(self) -> bool {
+        self.texts() > 1
+    }
+
+    /// Whether something that is not trained reads each batch too.
+    pub const fn has_reference(self) -> bool {
+        matches!(self, Self::Dpo)
     }
 }
 

@@ -308,9 +308,22 @@ impl Model {
         }
         let sink = Diagnostics::default();
         sink.extend(graph.diagnostics.iter().cloned());
-        let (mut graph, typed) = unroll::unroll_to(graph, &config.dims, &sink, nodes_max)?;
+        let batch = self.examples(config);
+        let mut dims = config.dims.clone();
+        let texts = |examples: &u64| examples.saturating_mul(config.objective.texts());
+        dims.extend(batch.iter().map(|(name, examples)| (name.clone(), texts(examples))));
+        let (mut graph, mut typed) = unroll::unroll_to(graph, &dims, &sink, nodes_max)?;
+        typed.dims.extend(batch);
         unused::note(&mut graph, &typed, &sink);
         Ok(Shaped { graph, typed: Arc::new(typed), diagnostics: sink.into_inner() })
+    }
+
+    /// The batch where each of its examples is several texts, by the name of its dimension.
+    fn examples(&self, config: &Config) -> Option<(String, u64)> {
+        let batch = self.open_dims().into_iter().find(|dim| dim.batch);
+        let batch = batch.filter(|_| config.objective.is_of_pairs())?;
+        let size = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
+        Some((batch.name, size))
     }
 
     /// Operators: what PyTorch runs of a graph, with adapters and other types where they are asked for.
@@ -504,9 +517,12 @@ fn without_effect(config: &Config) -> impl Iterator<Item = Diagnostic> {
     let usual = Config::default();
     let has_adapters = !config.lora.is_empty();
     let has_four_bits = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
+    let checkpoints = config.checkpoint != Checkpoint::None;
+    let no_checkpoints = Sentence::of("no block is run again in backward");
     let adapters = Sentence::of("no layer has an adapter");
     let four_bits = Sentence::of("no weights have 4 bits");
     [
+        ("checkpoint-offload", config.checkpoint_offload && !checkpoints, &no_checkpoints),
         ("lora-rank", config.lora_rank != usual.lora_rank && !has_adapters, &adapters),
         ("lora-dropout", config.lora_dropout && !has_adapters, &adapters),
         ("dora", config.dora && !has_adapters, &adapters),

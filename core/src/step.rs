@@ -1,5 +1,6 @@
 //! A run: the model is put on the device, then a process runs the lines of a [`Script`].
 
+mod at_gradient;
 pub mod average;
 pub mod clip;
 pub(crate) mod flat_weights;
@@ -90,7 +91,7 @@ pub(crate) fn run(
     let has_labels = config.loop_style.habits().has_labels;
     let format = config.memory_format;
     let plan = BatchPlan { graph: &program.graph, typed, loss, format, has_labels };
-    let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
+    let forward = Forward::plan(&rt, program, typed, &device.roles, config);
     let mut process = Process::new((&rt, config), plan, &forward, hooks, device);
     process.run(&script, |process, round| match round {
         1 => freeze::check_gradients(&process.held.device.parameters, config, sink),
@@ -150,6 +151,8 @@ struct Training {
     /// What the optimizer is given instead of the model's parameters.
     substitutes: Option<Vec<Parameter>>,
     optimizer: optimizer::State,
+    /// Those that have done the step before it comes.
+    at_gradient: Option<at_gradient::Optimizers>,
     masters: Option<Masters>,
     scaler: Option<Scaler>,
     average: Option<average::Model>,
@@ -166,12 +169,17 @@ impl Training {
         let substitutes = rt.aside(|| hooks.loaded(rt, &device.parameters));
         let given = substitutes.as_ref().unwrap_or(&device.parameters);
         let mut optimizer = optimizer::State::new(config)?;
+        let at_gradient = config.optimizer_in_backward;
+        let at_gradient =
+            at_gradient.then(|| at_gradient::Optimizers::of(rt, config, given)).transpose()?;
         let masters = config.precision.has_masters().then(|| Masters::of(rt, given));
         let updated = masters.as_ref().map_or(given, |masters| &masters.parameters);
-        optimizer.construct(rt, updated);
+        if at_gradient.is_none() {
+            optimizer.construct(rt, updated);
+        }
         let average = config.ema.then(|| average::Model::of(rt, &device.state));
         let scaler = config.precision.scales_gradients().then(Scaler::default);
-        Ok(Self { substitutes, optimizer, masters, scaler, average })
+        Ok(Self { substitutes, optimizer, at_gradient, masters, scaler, average })
     }
 
     fn zero_grad(&self, parameters: &[Parameter]) {
@@ -184,7 +192,7 @@ impl Training {
 
     /// What stands between `backward` and the next `zero_grad`.
     fn step(&mut self, rt: &Runtime, config: &Config, parameters: &[Parameter]) {
-        let Self { substitutes, optimizer, masters, scaler, average } = self;
+        let Self { substitutes, optimizer, at_gradient, masters, scaler, average } = self;
         let parameters = substitutes.as_deref().unwrap_or(parameters);
         if let Some(masters) = masters {
             masters.take_gradients(rt, parameters);
@@ -201,7 +209,7 @@ impl Training {
             rt.launch_foreach(&gradients(rt, updated), Passes { reads: 1, writes: 1 });
             scaler.step(rt, optimizer.is_fused(), || optimizer.step(rt, updated));
             scaler.update();
-        } else {
+        } else if at_gradient.is_none() {
             optimizer.step(rt, updated);
         }
         if let Some(masters) = masters {
@@ -438,6 +446,16 @@ impl Device {
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
         frozen.check(parameters.is_empty(), sink)?;
         Ok(Self { roles, values, parameters, state })
+    }
+
+    /// Another model of the same weights, none of which is trained.
+    fn frozen_copy(&self, rt: &Runtime, graph: &Graph) -> Vec<Option<Tensor>> {
+        let values = self.values.iter().enumerate().map(|(id, value)| {
+            let value = value.as_ref()?;
+            let ty = TensorType::new(value.dtype(), value.sizes());
+            Some(rt.place(&ty, Category::Buffer, graph.value_name(ValueId(id))))
+        });
+        values.collect()
     }
 
     /// A batch: the model's inputs, then labels where the loss needs their own.

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use highwater_core::config::{
     Checkpoint, ComputeType, Implementation, InPlace, Kernels, LoopStyle, LossChoice, LossKernel,
-    MemoryFormat, Optimizer, Precision, PyTorch, Switch, ZeroGrad,
+    MemoryFormat, Objective, Optimizer, Precision, PyTorch, Switch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -86,7 +86,10 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         } else {
             Switch::Auto
         },
-        checkpoint_reentry: Switch::from(row["reentrant"] == true),
+        checkpoint_reentry: if row["reentrant"] == true { Switch::On } else { Switch::Auto },
+        objective: text("objective").map_or(Ok(Objective::Supervised), str::parse)?,
+        checkpoint_offload: row["offload"] == true,
+        optimizer_in_backward: row["in_backward"] == true,
         loss_kernel: text("loss_kernel").map_or(Ok(LossKernel::Torch), str::parse)?,
         kernels: text("kernels").map_or(Ok(Kernels::Torch), str::parse)?,
         evaluation: row["evaluation"] == true,

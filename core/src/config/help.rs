@@ -25,6 +25,7 @@ const HELP: &[Help] = &[
     help("other-processes", "", "Memory that other processes use on it"),
     help("allowed", "", "What the process may reserve, under `set_per_process_memory_fraction`"),
     help("alloc-conf", "SETTINGS", "Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`"),
+    help("objective", "", "What the model is trained on: a batch of DPO counts pairs of texts"),
     help("loss", "", "What the outputs are compared with"),
     help(
         "loss-kernel",
@@ -38,6 +39,11 @@ const HELP: &[Help] = &[
         "checkpoint-reentry",
         "",
         "Checkpointing with reentry (`use_reentrant`); `auto` is transformers' default of the time",
+    ),
+    help(
+        "checkpoint-offload",
+        "",
+        "What a checkpointed block is given waits in the host's memory, as unsloth and axolotl have it",
     ),
     help("accumulate", "", "Batches per optimizer step"),
     help("freeze", "", "Parameters that are not trained: `layer1`, `*.embeddings`"),
@@ -65,6 +71,11 @@ const HELP: &[Help] = &[
     help("compute-type", "", "Type in which layers with 4-bit weights compute"),
     help("optimizer-impl", "", "Implementation of the optimizer"),
     help("weight-decay", "", "Use weight decay in optimizers whose default is off"),
+    help(
+        "optimizer-in-backward",
+        "",
+        "Update each parameter as soon as its gradient is there, and free the gradient",
+    ),
     help("clip-grad-norm", "", "Clip the norm of all gradients before the step"),
     help("ema", "", "Keep an exponential moving average (EMA) of the weights"),
     help("zero-grad", "WHERE", "Where gradients are cleared"),

@@ -96,6 +96,12 @@ pub const SETTINGS: &[Setting] = &[
         scope: Scope::Machine,
         ..field!(alloc_conf, Replay)
     },
+    Setting {
+        name: "objective",
+        label: "objective",
+        scope: Scope::Training,
+        ..field!(objective, Shape)
+    },
     Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss, Program) },
     Setting {
         name: "loss-kernel",
@@ -122,6 +128,12 @@ pub const SETTINGS: &[Setting] = &[
         about: "use_reentrant; automatic: as transformers of the time, on before 5.0",
         bare: Some("on"),
         ..field!(checkpoint_reentry, Run)
+    },
+    Setting {
+        name: "checkpoint-offload",
+        label: "checkpoints on the host",
+        about: "what a checkpointed block is given waits in the host's memory",
+        ..field!(checkpoint_offload, Run)
     },
     Setting {
         name: "accumulate",
@@ -227,6 +239,12 @@ pub const SETTINGS: &[Setting] = &[
         label: "weight decay",
         about: "for optimizers whose default is off",
         ..field!(weight_decay, Run)
+    },
+    Setting {
+        name: "optimizer-in-backward",
+        label: "optimizer in backward",
+        about: "each parameter is updated as soon as its gradient is there, which is then freed",
+        ..field!(optimizer_in_backward, Run)
     },
     Setting {
         name: "clip-grad-norm",

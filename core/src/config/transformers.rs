@@ -141,10 +141,11 @@ impl Config {
         Library { attention, kernels, transformers: self.library() }
     }
 
-    /// Whether checkpointing is with reentry. By default it is where a library's model has it so (`is_of_library`); code
-    /// of one's own names the kind that it wants.
+    /// Whether checkpointing is with reentry. By default it is where a library's model has it so (`is_of_library`), and
+    /// where checkpoints wait on the host; code of one's own names the kind that it wants.
     pub fn reenters(&self, is_of_library: bool) -> bool {
-        self.checkpoint_reentry.or(is_of_library && self.library().reenters())
+        let usual = self.checkpoint_offload || is_of_library && self.library().reenters();
+        self.checkpoint_reentry.or(usual)
     }
 
     /// The release of transformers: that which was chosen, or that of PyTorch's time.

@@ -12,12 +12,16 @@
 //! With reentry (`use_reentrant=True`) the first run records nothing, so that functions written in Python hold nothing by
 //! themselves either. The second run goes to the end of the region, and its results and its graph stay until the
 //! region's gradients are there.
+//!
+//! Checkpoints on the host (`CPU_Offloaded_Gradient_Checkpointer` of axolotl and unsloth): the hidden state that a region
+//! was given is copied to the host; the second run begins with a copy of it on the device.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use super::autograd::Observer;
+use super::autograd::{Edge, Observer};
 use super::{Mode, Runtime, Tensor};
+use crate::tensor::TensorType;
 
 /// A part of the forward that is run again in backward.
 #[derive(Debug)]
@@ -25,7 +29,7 @@ pub struct Region {
     /// Which part: the caller's number.
     pub id: usize,
     /// What it was given from outside, with the caller's numbers.
-    pub arguments: Vec<(usize, Tensor)>,
+    pub arguments: Vec<(usize, Argument)>,
     /// Nodes that saved something, while they are there (PyTorch's `weak_holders`).
     nodes: RefCell<Vec<Weak<Place>>>,
     step: Cell<Step>,
@@ -34,6 +38,38 @@ pub struct Region {
     restored: RefCell<Option<Vec<Option<Vec<Tensor>>>>>,
     /// What the second run returned, with reentry.
     results: RefCell<Vec<Tensor>>,
+}
+
+/// What a region was given.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// A tensor that it holds.
+    Held(Tensor),
+    /// A tensor that waits on the host, and comes back for the second run.
+    OnHost(TensorType, Edge),
+}
+
+impl Argument {
+    /// A tensor that waits on the host if it is a hidden state, which alone has a gradient.
+    pub fn on_host(tensor: Tensor) -> Self {
+        match tensor.edge() {
+            Some(edge) => {
+                Self::OnHost(TensorType::new(tensor.dtype(), tensor.sizes()), edge.clone())
+            }
+            None => Self::Held(tensor),
+        }
+    }
+
+    /// The tensor for the second run.
+    pub fn bring(&self, rt: &Runtime) -> Tensor {
+        match self {
+            Self::Held(tensor) => tensor.clone(),
+            Self::OnHost(ty, edge) => {
+                rt.enter_operator("aten::to");
+                rt.empty(ty.dtype, &ty.dims).with_edge(edge.clone())
+            }
+        }
+    }
 }
 
 /// A step of the caller's, and what was there before it.
@@ -133,7 +169,7 @@ impl Runtime {
     }
 
     /// A region begins.
-    pub fn enter_region(&self, id: usize, arguments: Vec<(usize, Tensor)>) {
+    pub fn enter_region(&self, id: usize, arguments: Vec<(usize, Argument)>) {
         let region = Region {
             id,
             arguments,

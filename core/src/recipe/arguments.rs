@@ -173,6 +173,43 @@ pub(super) const SFT: &[Row] = &[
     ),
 ];
 
+/// What `DPOConfig` and `DPOTrainer` add, of TRL 0.19 to 1.16.
+pub(super) const DPO: &[Row] = &[
+    row(&["precompute_ref_log_probs"], Reads(precomputed)),
+    row(&["loss_type", "use_weighting", "rpo_alpha", "use_logits_to_keep"], Slight(Why::OtherLoss)),
+    row(&["ref_model"], Part),
+    row(
+        &[
+            "beta",
+            "label_smoothing",
+            "loss_weights",
+            "ld_alpha",
+            "f_divergence_type",
+            "f_alpha_divergence_coef",
+            "max_prompt_length",
+            "max_completion_length",
+            "disable_dropout",
+            "precompute_ref_batch_size",
+            "sync_ref_model",
+            "ref_model_mixup_alpha",
+            "ref_model_sync_steps",
+            "reference_free",
+            "discopop_tau",
+        ],
+        Nothing,
+    ),
+];
+
+/// The reference reads all texts before the training, and goes.
+pub(super) fn precomputed(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    if entry.value.is_off() {
+        draft.idle.push(entry.key.clone());
+    } else {
+        draft.fill(Slot::Objective, "dpo-precomputed", &entry.key);
+    }
+    Ok(())
+}
+
 /// `from_pretrained` of transformers.
 pub(super) const LOADING: &[Row] = &[
     row(&["torch_dtype", "dtype"], Fills(Slot::Weights, as_::dtype)),

@@ -134,6 +134,9 @@ const KEYS: &[Row] = &[
     row(&["fp8"], Absent(Why::LowPrecision)),
     row(&["torch_compile", "deepcompile"], Reads(compile)),
     row(&["auto_find_batch_size"], Absent(Why::ChangingBatch)),
+    row(&["rl"], Reads(preference)),
+    row(&["rl_beta", "dpo_use_weighting"], Nothing),
+    row(&["precompute_ref_log_probs"], Reads(arguments::precomputed)),
     row(&["neftune_noise_alpha", "noisy_embedding_alpha"], Slight(Why::Noise)),
     row(
         &[
@@ -147,7 +150,7 @@ const KEYS: &[Row] = &[
     ),
     row(&["optim_target_modules", "lr_groups", "embedding_lr"], Slight(Why::Optimizer)),
     row(
-        &["rl", "reward_model", "trl", "vllm", "ebft", "mora", "hatchery"],
+        &["reward_model", "trl", "vllm", "ebft", "mora", "hatchery"],
         Refused(Why::Preference),
     ),
     row(
@@ -486,6 +489,15 @@ fn plugins(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
 }
 
 /// One of one GPU is none.
+fn preference(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    match entry.value.word().as_deref() {
+        Some("dpo" | "ipo") => draft.fill(Slot::Objective, "dpo", &entry.key),
+        _ if entry.value.is_off() => draft.idle.push(entry.key.clone()),
+        _ => return Err(refused(Why::Preference.sentence(&entry.key), entry.place)),
+    }
+    Ok(())
+}
+
 fn width(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     if entry.value.count().is_some_and(|count| count > 1) {
         return Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place));

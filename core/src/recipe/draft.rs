@@ -58,6 +58,8 @@ pub(super) enum Slot {
     /// Validation runs between steps.
     Evaluation,
     InBackward,
+    /// `dpo`, `dpo-precomputed`.
+    Objective,
 }
 
 /// A value, and the key that states it.

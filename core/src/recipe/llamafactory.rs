@@ -174,6 +174,10 @@ fn stage(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
             draft.idle.push(entry.key.clone());
             Ok(())
         }
+        Some("dpo") => {
+            draft.fill(Slot::Objective, "dpo", &entry.key);
+            Ok(())
+        }
         _ => Err(refused(Why::Preference.sentence(&entry.key), entry.place)),
     }
 }

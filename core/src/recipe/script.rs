@@ -1,7 +1,7 @@
 //! Python scripts: the calls that state how a run trains.
 #![expect(clippy::unnecessary_wraps, reason = "the rows of a table call functions of one type")]
 
-use super::arguments::{LOADING, LORA, QUANTIZATION, SFT, TRAINING};
+use super::arguments::{DPO, LOADING, LORA, QUANTIZATION, SFT, TRAINING};
 use super::draft::Does::{Absent, Fills, Nothing, Part, Reads};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
 use super::settle::Tool;
@@ -63,9 +63,8 @@ const ADAPTERS: [&str; 34] = [
     "GloraConfig",
 ];
 
-/// Configurations of TRL whose trainers learn from preferences or rewards.
-const PREFERENCES: [&str; 12] = [
-    "DPOConfig",
+/// Configurations of TRL whose trainers learn from preferences or rewards, but DPO.
+const PREFERENCES: [&str; 11] = [
     "GRPOConfig",
     "KTOConfig",
     "RewardConfig",
@@ -223,6 +222,15 @@ impl Found {
             "SFTConfig" => {
                 (self.is_recipe, self.is_sft_config) = (true, true);
                 draft.read_by(&[SFT, TRAINING], keywords, Library::Trl)?;
+            }
+            "DPOConfig" | "DPOTrainer" => {
+                (self.is_recipe, self.is_sft_config) = (true, true);
+                draft.fill(Slot::Objective, "dpo", last);
+                if let Some(Value::Text(name)) = call.argument("model", 0) {
+                    draft.fill(Slot::Model, name, last);
+                    draft.fill(Slot::LoadedByTrl, "on", last);
+                }
+                draft.read_by(&[DPO, SFT, TRAINING], keywords, Library::Trl)?;
             }
             "SFTTrainer" => {
                 (self.is_recipe, self.is_trl) = (true, true);

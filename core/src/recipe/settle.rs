@@ -551,7 +551,7 @@ impl Desk<'_> {
             let value = if is_on { every.unwrap_or("blocks") } else { "none" };
             self.choose("checkpoint", value, &from);
             if is_on {
-                self.switch("checkpoint-reentry", Slot::Reentry);
+                self.follow("checkpoint-reentry", Slot::Reentry);
                 if self.is_on(Slot::Offload)
                     && let Some((_, from)) = self.fact(Slot::Offload)
                 {
@@ -559,16 +559,11 @@ impl Desk<'_> {
                 }
             }
         }
-        self.switch("clip-grad-norm", Slot::Clip);
-        if let Some((value, from)) = self.fact(Slot::Attention) {
-            self.choose("attention", &value, &from);
-        }
-        if let Some((value, from)) = self.fact(Slot::LossKernel) {
-            self.choose("loss-kernel", &value, &from);
-        }
-        if let Some((value, from)) = self.fact(Slot::Kernels) {
-            self.choose("kernels", &value, &from);
-        }
+        self.follow("objective", Slot::Objective);
+        self.follow("clip-grad-norm", Slot::Clip);
+        self.follow("attention", Slot::Attention);
+        self.follow("loss-kernel", Slot::LossKernel);
+        self.follow("kernels", Slot::Kernels);
         if self.tool == Tool::Unsloth && !self.draft.has(Slot::LossKernel) {
             let message = say!(
                 "unsloth computes the loss in chunks whose size depends on the memory that is free, which is not \
@@ -587,8 +582,8 @@ impl Desk<'_> {
         }
     }
 
-    /// A setting that is on or off.
-    fn switch(&mut self, name: &str, slot: Slot) {
+    /// A setting whose values are those of the slot.
+    fn follow(&mut self, name: &str, slot: Slot) {
         if let Some((value, from)) = self.fact(slot) {
             self.choose(name, &value, &from);
         }

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::basis::Reason;
-use crate::config::Checkpoint;
+use crate::config::{Checkpoint, Config};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::eager::checkpoint::Region;
+use crate::eager::checkpoint::{Argument, Region};
 use crate::eager::{Runtime, Tensor};
 use crate::graph::{Graph, Node, Trip, ValueId};
 use crate::infer::Typed;
@@ -34,6 +34,8 @@ pub struct Forward<'a> {
     steps: Vec<Step<'a>>,
     /// Parts that are run again in backward, in order.
     regions: Vec<RangeInclusive<usize>>,
+    /// Whether checkpoints wait on the host.
+    offloads: bool,
     /// Names of modules in the trips that stand for others.
     trips: Trips<'a>,
     modules: Modules,
@@ -122,7 +124,7 @@ impl<'a> Forward<'a> {
         program: &'a Program,
         typed: &'a Typed,
         roles: &[Role],
-        checkpoint: Checkpoint,
+        config: &Config,
     ) -> Self {
         let graph = &program.graph;
         let mut is_output = vec![false; graph.values.len()];
@@ -144,7 +146,7 @@ impl<'a> Forward<'a> {
             .filter(|node| !is_folded(node, typed))
             .collect();
         let [read, last_holder] = lives(program, typed, &on_device);
-        let regions = regions(&on_device, &graph.recomputed, checkpoint);
+        let regions = regions(&on_device, &graph.recomputed, config.checkpoint);
         let mut trips = Trips::new();
         let steps =
             on_device.into_iter().map(|node| Step::new(rt, program, typed, node, &mut trips));
@@ -187,6 +189,7 @@ impl<'a> Forward<'a> {
             typed,
             steps,
             regions,
+            offloads: config.checkpoint_offload,
             trips,
             modules,
             assumed: RefCell::default(),
@@ -237,13 +240,15 @@ impl<'a> Forward<'a> {
         region: &RangeInclusive<usize>,
         device: &[Option<Tensor>],
         values: &[Option<Tensor>],
-    ) -> Vec<(usize, Tensor)> {
+    ) -> Vec<(usize, Argument)> {
         let steps = self.steps.get(region.clone()).unwrap_or(&[]);
         let read = steps.iter().flat_map(|step| step.node.inputs.iter().flatten()).copied();
         let read = read.collect::<BTreeSet<_>>();
         let made_before = |id: &ValueId| device.get(id.0).is_none_or(Option::is_none);
-        let held = |id: ValueId| Some((id.0, values.get(id.0)?.clone()?));
-        read.into_iter().filter(made_before).filter_map(held).collect()
+        let given = |id: ValueId| Some((id.0, values.get(id.0)?.clone()?));
+        let given = read.into_iter().filter(made_before).filter_map(given);
+        let keep = if self.offloads { Argument::on_host } else { Argument::Held };
+        given.map(|(id, tensor)| (id, keep(tensor))).collect()
     }
 
     /// Runs a checkpointed region again, as far as something is saved.
@@ -260,9 +265,9 @@ impl<'a> Forward<'a> {
             values = device.to_vec();
             values.resize(self.graph.values.len(), None);
         }
-        for (id, tensor) in &region.arguments {
+        for (id, argument) in &region.arguments {
             if let Some(slot) = values.get_mut(*id) {
-                *slot = Some(tensor.clone());
+                *slot = Some(argument.bring(rt));
             }
         }
         let (last, allocates) =

@@ -82,9 +82,11 @@ pub fn is_possible(program: &Program, config: &Config) -> bool {
 pub fn choose(program: &Program, config: &Config, sink: &Diagnostics) -> Result<Loss, Error> {
     let fused = program.nodes.iter().rfind(|node| node.op == HEAD_LOSS && node.domain == DOMAIN);
     match fused.and_then(|node| node.input(LABELS)) {
-        Some(labels) => Ok(Loss::of_head(labels, sink)),
-        None => Loss::choose(config.loss, &program.graph, &program.typed, sink)
-            .map(|loss| loss.of_library(config.library())),
+        Some(labels) => Loss::of_head(labels, sink).of_libraries(config, true),
+        None => Loss::choose(config.loss, &program.graph, &program.typed, sink)?.of_libraries(
+            config,
+            is_of_next_token(config.loss, &program.graph, &program.typed),
+        ),
     }
 }
 

@@ -152,13 +152,15 @@ impl<'a> Walk<'a> {
 }
 
 /// The hooks as the engine of autograd calls them.
-pub(super) struct InBackward<'a, F> {
+pub(super) struct InBackward<'a, F, G> {
     pub(super) walk: Walk<'a>,
     /// Runs a checkpointed region again.
     pub(super) recompute: F,
+    /// Follows the hooks where a gradient is there.
+    pub(super) after_accumulation: G,
 }
 
-impl<F: Fn(&Region)> Observer for InBackward<'_, F> {
+impl<F: Fn(&Region), G: Fn(&Leaf)> Observer for InBackward<'_, F, G> {
     fn recompute(&self, region: &Region) {
         (self.recompute)(region);
     }
@@ -170,5 +172,6 @@ impl<F: Fn(&Region)> Observer for InBackward<'_, F> {
     fn after_accumulation(&self, leaf: &Leaf) {
         let Walk { rt, hooks, .. } = self.walk;
         rt.aside(|| hooks.after_accumulation(rt, leaf));
+        (self.after_accumulation)(leaf);
     }
 }

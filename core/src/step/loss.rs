@@ -1,8 +1,8 @@
 //! Which loss a model is trained with, and the labels it takes.
 
-use crate::aten::loss;
+use crate::aten::{loss, preference};
 use crate::basis::Reason;
-use crate::config::{LossChoice, Transformers};
+use crate::config::{Config, LossChoice, Objective, Transformers};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Runtime, Tensor, kernels};
 use crate::error::{Error, ErrorKind};
@@ -23,6 +23,8 @@ pub struct Loss {
     is_assumed: bool,
     /// Whose next-token loss it is.
     library: Transformers,
+    /// What the model is trained on.
+    objective: Objective,
 }
 
 /// Where the classes of an output are.
@@ -76,7 +78,8 @@ impl Loss {
         sink.push(diagnostic(choice, is_chosen, &output.describe(choice, scores)));
         let target = output.target(choice, scores);
         let is_assumed = !is_chosen && choice != LossChoice::Own;
-        Ok(Self { choice, scores, target, is_assumed, library: Transformers::LATEST })
+        let (library, objective) = (Transformers::LATEST, Objective::Supervised);
+        Ok(Self { choice, scores, target, is_assumed, library, objective })
     }
 
     /// The loss that the output head makes of these labels: [`super::head_loss`].
@@ -86,7 +89,8 @@ impl Loss {
         );
         sink.push(Diagnostic::new(Severity::Info, "chosen-loss", message));
         let (choice, scores, target) = (LossChoice::Own, Scores::Second, Target::SameAs(labels));
-        Self { choice, scores, target, is_assumed: false, library: Transformers::LATEST }
+        let (library, objective) = (Transformers::LATEST, Objective::Supervised);
+        Self { choice, scores, target, is_assumed: false, library, objective }
     }
 
     fn without_output(sink: &Diagnostics) -> Self {
@@ -98,13 +102,38 @@ impl Loss {
             target: Target::None,
             is_assumed: true,
             library: Transformers::LATEST,
+            objective: Objective::Supervised,
         }
     }
 
-    /// The same as a release of transformers computes it.
-    #[must_use]
-    pub fn of_library(self, library: Transformers) -> Self {
-        Self { library, ..self }
+    /// The same as the libraries of a configuration compute it.
+    ///
+    /// # Errors
+    /// Where pairs of texts are to be compared by a model that guesses no next token.
+    pub fn of_libraries(self, config: &Config, is_of_next_token: bool) -> Result<Self, Error> {
+        let objective = config.objective;
+        if objective.is_of_pairs() && !is_of_next_token {
+            let message = say!(
+                "{objective} compares texts by the chance of each next token, which this model does not guess: \
+                 choose the objective supervised",
+                objective
+            );
+            return Err(Error::new(ErrorKind::BadConfig, message).about("objective"));
+        }
+        Ok(Self { library: config.library(), objective, ..self })
+    }
+
+    /// Whether it is computed outside the model's forward, of what that returns.
+    pub const fn is_apart(&self) -> bool {
+        self.objective.is_of_pairs()
+    }
+
+    /// What a trainer reports of the outputs once the loss is there.
+    pub fn report(&self, rt: &Runtime, outputs: &[Tensor]) {
+        let logits = outputs.iter().find(|output| output.rank() == 3 && output.dtype().is_floating());
+        if let Some(logits) = logits.filter(|_| self.is_apart()) {
+            preference::report(rt, logits);
+        }
     }
 
     /// What the model returns: its class may raise logits itself.
@@ -124,7 +153,9 @@ impl Loss {
 
     /// Computes the loss; `None` for a model without a floating-point output.
     pub fn run(&self, rt: &Runtime, outputs: &[Tensor], target: Option<&Tensor>) -> Option<Tensor> {
-        let causal = if self.library.shifts_logits() {
+        let causal = if self.objective.is_of_pairs() {
+            preference::of_next_tokens
+        } else if self.library.shifts_logits() {
             loss::shifted_language_model
         } else {
             loss::causal_language_model

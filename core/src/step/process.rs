@@ -7,8 +7,9 @@ use super::hooks::{Direction, Hooks, InBackward, Walk};
 use super::script::{Line, Script};
 use super::{Batch, BatchPlan, Device, LOSS, Training};
 use crate::config::Config;
+use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
-use crate::eager::{Runtime, Tensor, kernels};
+use crate::eager::{Mode, Runtime, Tensor, kernels};
 use crate::error::Error;
 use crate::tensor::DType;
 use crate::trace::{LabelId, ReasonId};
@@ -45,6 +46,8 @@ pub(super) struct Process<'a, 'f> {
 /// What the variables of the script hold.
 pub(super) struct Held {
     pub(super) device: Device,
+    /// Parameters and buffers of a frozen copy of the model, by value.
+    reference: Option<Vec<Option<Tensor>>>,
     pub(super) training: Option<Training>,
     fetched: VecDeque<Batch>,
     slots: BTreeMap<usize, Slot>,
@@ -60,6 +63,8 @@ impl<'a, 'f> Process<'a, 'f> {
         hooks: &'a dyn Hooks,
         device: Device,
     ) -> Self {
+        let has_copy = config.objective.has_reference() && config.lora.is_empty();
+        let reference = has_copy.then(|| device.frozen_copy(rt, plan.graph));
         Self {
             rt,
             config,
@@ -68,6 +73,7 @@ impl<'a, 'f> Process<'a, 'f> {
             hooks,
             held: Held {
                 device,
+                reference,
                 training: None,
                 fetched: VecDeque::new(),
                 slots: BTreeMap::new(),
@@ -126,6 +132,18 @@ impl<'a, 'f> Process<'a, 'f> {
                 let results = rt.in_mode(*mode, || self.compute(*of, before));
                 self.slot(*slot).results = Some(results);
             }
+            Line::Reference { of, slot } => {
+                let outputs = self.refer(*of);
+                if let Some((_, kept)) = &mut self.slot(*slot).results {
+                    kept.extend(outputs);
+                }
+            }
+            Line::Report { slot } => {
+                let results = self.held.slots.get(slot).and_then(|slot| slot.results.as_ref());
+                if let Some((_, outputs)) = results {
+                    self.plan.loss.report(rt, outputs);
+                }
+            }
             Line::Return { slot } => {
                 if let Some((_, outputs)) = &mut self.slot(*slot).results {
                     outputs.clear();
@@ -152,22 +170,42 @@ impl<'a, 'f> Process<'a, 'f> {
 
     /// The forward and the loss; variables of the results before are assigned behind it.
     fn compute(&self, of: usize, before: Option<Results>) -> Results {
+        let results = self.read(&self.held.device.values, of);
+        unbind(before);
+        results
+    }
+
+    /// What the model's frozen copy returns; with adapters, the model itself reads the batch again.
+    fn refer(&self, of: usize) -> Vec<Tensor> {
+        let Self { rt, .. } = *self;
+        let (values, mode) = match &self.held.reference {
+            Some(values) => (values, Mode::EVALUATION),
+            None => (&self.held.device.values, Mode { gradients: false, ..Mode::TRAINING }),
+        };
+        let (loss, outputs) = rt.in_mode(mode, || self.read(values, of));
+        drop(loss);
+        outputs
+    }
+
+    /// What a model makes of a batch: the loss, and its outputs.
+    fn read(&self, values: &[Option<Tensor>], of: usize) -> Results {
         let Self { rt, plan, .. } = *self;
         let nothing = Batch::default();
         let batch = self.held.slots.get(&of).map_or(&nothing, |slot| &slot.batch);
+        let raises = self.config.loop_style.habits().raises_outputs;
         let results = rt.autocast(self.config.precision.autocast(), || {
-            let outputs =
-                self.forward.run(rt, (&self.held.device.values, &batch.inputs), self.hooks);
+            let outputs = self.forward.run(rt, (values, &batch.inputs), self.hooks);
             rt.enter_module(self.loss_label);
             rt.enter_reason(self.loss_reason);
-            let outputs = plan.loss.outputs(rt, outputs);
+            let mut outputs = plan.loss.outputs(rt, outputs);
+            let is_apart = plan.loss.is_apart();
+            if raises && is_apart {
+                outputs = raised(rt, outputs);
+            }
             let loss = plan.loss.run(rt, &outputs, batch.target.as_ref());
-            let outputs = if self.config.loop_style.habits().raises_outputs {
-                raised(rt, outputs)
-            } else {
-                outputs
-            };
-            unbind(before);
+            if raises && !is_apart {
+                outputs = raised(rt, outputs);
+            }
             (loss, outputs)
         });
         rt.enter_reason(None);
@@ -185,7 +223,13 @@ impl<'a, 'f> Process<'a, 'f> {
                 forward.run_again(rt, &self.held.device.values, region, hooks);
             });
         };
-        let observer = InBackward { walk, recompute };
+        let after_accumulation = |leaf: &Leaf| {
+            let training = self.held.training.as_ref();
+            if let Some(optimizers) = training.and_then(|training| training.at_gradient.as_ref()) {
+                rt.aside(|| optimizers.step(rt, &self.held.device.parameters, leaf));
+            }
+        };
+        let observer = InBackward { walk, recompute, after_accumulation };
         rt.backward(scaled.as_ref().unwrap_or(loss), &observer);
         observer.walk.end();
     }

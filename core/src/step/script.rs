@@ -42,6 +42,18 @@ pub enum Line {
         /// What the model and autograd do.
         mode: Mode,
     },
+    /// A model that is not trained reads the batch too, without gradients, as the reference of preferences.
+    Reference {
+        /// The slot of the inputs.
+        of: usize,
+        /// The slot whose outputs it adds to.
+        slot: usize,
+    },
+    /// A trainer reports numbers of what the model returned.
+    Report {
+        /// Whose outputs.
+        slot: usize,
+    },
     /// The function that computed the loss returns: what the model returned goes, and the loss stays.
     Return {
         /// Whose outputs.
@@ -124,7 +136,14 @@ impl Script {
             }
             let of = if brings_all { batch } else { ONLY };
             each.push(Line::Forward { of, slot: ONLY, mode: Mode::TRAINING });
-            if habits.outputs == Outputs::Loss && config.keep_outputs.get() == 1 {
+            if config.objective.has_reference() {
+                each.push(Line::Reference { of, slot: ONLY });
+            }
+            if config.objective.is_of_pairs() {
+                each.push(Line::Report { slot: ONLY });
+            }
+            let returns = habits.outputs == Outputs::Loss || config.objective.is_of_pairs();
+            if returns && config.keep_outputs.get() == 1 {
                 each.push(Line::Return { slot: ONLY });
             }
             each.push(Line::Enter(Phase::Backward));
@@ -182,7 +201,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     use super::*;
-    use crate::config::LoopStyle;
+    use crate::config::{LoopStyle, Objective};
 
     /// A line as Python has it.
     fn shown(line: &Line) -> String {
@@ -197,6 +216,8 @@ mod tests {
                 let slot = if *slot == VALIDATION { "V".to_owned() } else { slot.to_string() };
                 format!("loss{slot} = forward(x{of}, train={training}, grad={gradients})")
             }
+            Line::Reference { of, slot } => format!("out{slot} += reference(x{of})"),
+            Line::Report { slot } => format!("report(out{slot})"),
             Line::Return { slot } => format!("del out{slot}"),
             Line::Backward { slot } => format!("loss{slot}.backward()"),
             Line::Keep { slot } => format!("kept += out{slot}"),
@@ -279,6 +300,31 @@ mod tests {
                 "x0 = fetched",
                 "# optimizer",
                 "step()",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_reference_reads_the_batch_behind_the_model() {
+        check(
+            |config| {
+                (config.loop_style, config.objective) = (LoopStyle::Torchtune, Objective::Dpo);
+            },
+            &[
+                "# zero_grad",
+                "fetched = batch.cuda()",
+                "x0 = fetched",
+                "# forward",
+                "loss0 = forward(x0, train=true, grad=true)",
+                "out0 += reference(x0)",
+                "report(out0)",
+                "del out0",
+                "# backward",
+                "loss0.backward()",
+                "# optimizer",
+                "step()",
+                "zero_grad()",
+                "del loss0",
             ],
         );
     }

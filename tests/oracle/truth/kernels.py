@@ -83,7 +83,13 @@ def chunk(hidden, weight, labels):
 
 
 def fused_head(hidden, head, labels):
-    """What `add_fused_lm_head` of TRL 1.16 does where all labels count, and the loss of its SFTTrainer."""
+    """The loss of TRL's SFTTrainer."""
+    scores, mask = log_probabilities(hidden, head, labels)
+    return (-scores).sum() / mask.sum()
+
+
+def log_probabilities(hidden, head, labels):
+    """What `add_fused_lm_head` of TRL 1.16 does where all labels count: log-probabilities, and which are counted."""
     from trl.kernels.chunked_logprob import ChunkedLogProbFunction
 
     hidden, labels = hidden[:, :-1], labels[:, 1:]
@@ -101,7 +107,7 @@ def fused_head(hidden, head, labels):
         ('log_probs', 'entropy', 'is_top1'),
     )
     scores, entropy, top = (x.new_zeros(mask.shape).masked_scatter(mask, x) for x in (scores, entropy, top))
-    return (-scores).sum() / mask.sum()
+    return scores, mask
 
 
 def cut(hidden, head, labels):

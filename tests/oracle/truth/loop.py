@@ -71,6 +71,12 @@ class Loop:
 
             home = bitsandbytes.optim
         self.optimizer = getattr(home, name)(parameters, lr=1e-3, **arguments)
+        #: Those of `--in-backward`, by parameter.
+        self.apart: dict[Tensor, torch.optim.Optimizer] = {}
+        if chosen.in_backward:
+            for parameter in (parameter for parameter in parameters if parameter.requires_grad):
+                self.apart[parameter] = getattr(home, name)([parameter], lr=1e-3, **arguments)
+                parameter.register_post_accumulate_grad_hook(self.step_at_gradient)
         self.scaler = torch.amp.GradScaler('cuda') if chosen.amp == 'float16' else None
         torch.cuda.synchronize()
 
@@ -81,7 +87,7 @@ class Loop:
         model = zoo.build(chosen.model, **given).train()
         kernels.patch(model, chosen)
         if chosen.checkpoint:
-            blocks.checkpoint_blocks(model, chosen.checkpoint, chosen.reentrant)
+            blocks.checkpoint_blocks(model, chosen.checkpoint, chosen.reentrant, chosen.offload)
         for name, parameter in model.named_parameters():
             if any(is_meant(name, pattern) for pattern in chosen.freeze):
                 parameter.requires_grad_(False)
@@ -193,6 +199,11 @@ class Loop:
         """The loss, and what the model returned."""
         return forward(self.chosen, self.model, self.batch, self.target)
 
+    def step_at_gradient(self, parameter: Tensor) -> None:
+        """The step of one parameter, as soon as it has its gradient."""
+        self.apart[parameter].step()
+        self.apart[parameter].zero_grad()
+
     def step(self) -> None:
         """Clipping and the optimizer, through the scaler if there is one."""
         chosen = self.chosen
@@ -242,7 +253,7 @@ class Loop:
         own((parameter.grad for parameter in self.model.parameters()), 'gradient')
         own((master for _, master in self.masters), 'optimizer_state')
         own((master.grad for _, master in self.masters), 'gradient')
-        for state in self.optimizer.state.values():
+        for state in (state for one in (self.optimizer, *self.apart.values()) for state in one.state.values()):
             own(state.values(), 'optimizer_state')
         own([*several(self.batch), self.target], 'input')
         return owners
@@ -419,6 +430,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
     same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
+    same += ' offload in_backward objective'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),
@@ -473,6 +485,10 @@ def measure(answer: Path, options: list[str]) -> None:
         from truth.trainer import TrainerLoop
 
         loop: Loop = TrainerLoop(chosen)
+    elif chosen.objective:
+        from truth.preferences import PairLoop
+
+        loop = PairLoop(chosen)
     else:
         loop = Loop(chosen)
     loop.run()

@@ -66,6 +66,9 @@ def parser() -> argparse.ArgumentParser:
         help='recompute each block in backward; of torchvision and timm models, each CLASS',
     )
     add('--reentrant', action='store_true', help='checkpointing with use_reentrant=True')
+    add('--offload', action='store_true', help='what a checkpointed block is given waits on the host')
+    add('--objective', choices=('dpo', 'dpo-precomputed'), help='pairs of texts, as TRL trains on them')
+    add('--in-backward', action='store_true', help='an optimizer for each parameter, which steps in backward')
     add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
     add('--evaluation', action='store_true', help='a validation pass after each step')
     add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
@@ -169,8 +172,12 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     zero_grad = row.get('zero_grad') or 'start'
     say('zero-grad', where.get(zero_grad, zero_grad), 'start')
     say('loop', row.get('style') or 'inline', 'inline')
+    say('objective', row.get('objective') or 'supervised', 'supervised')
     say('checkpoint', 'blocks' if row.get('checkpoint') else 'none', 'none')
     say('checkpoint-reentry', 'on' if row.get('reentrant') else 'auto', 'auto')
+    for key, name in (('offload', 'checkpoint-offload'), ('in_backward', 'optimizer-in-backward')):
+        if row.get(key):
+            said.append(f'--{name}')
     say('accumulate', row.get('accumulate') or 1, 1)
     if row.get('evaluation'):
         said.append('--evaluation')
