@@ -13,6 +13,7 @@ mod comparison;
 mod diagnostics;
 mod dimension_field;
 mod empty_page;
+mod explanation;
 mod export_menu;
 pub(crate) mod fields;
 mod figures;

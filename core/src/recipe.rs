@@ -107,8 +107,6 @@ pub fn read(text: &str, pytorch: Option<PyTorch>) -> Result<Option<Recipe>, Erro
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let notebook = notebook(text);
     let text = notebook.as_deref().unwrap_or(text);
-    let torch = pytorch.and_then(|release| release.to_string().parse::<Release>().ok());
-    let mut draft = Draft { versions: Versions::of(text).with_torch(torch), ..Draft::default() };
     if let Some(tool) = yaml::unread(text) {
         let message = say!(
             "this is a recipe of {tool}, which is not read; give the model and its settings instead",
@@ -116,10 +114,17 @@ pub fn read(text: &str, pytorch: Option<PyTorch>) -> Result<Option<Recipe>, Erro
         );
         return Err(Error::new(ErrorKind::WrongFormat, message));
     }
-    let tool = if script::is_script(text) {
-        script::read(&mut draft, &python::calls(text))?
-    } else {
-        yaml::read(&mut draft, text)?
+    // Marks come first: most texts that are opened are no recipe.
+    let is_script = script::is_script(text);
+    let by_keys = yaml::tool(text).filter(|_| !is_script);
+    if !is_script && by_keys.is_none() {
+        return Ok(None);
+    }
+    let torch = pytorch.and_then(|release| release.to_string().parse::<Release>().ok());
+    let mut draft = Draft { versions: Versions::of(text).with_torch(torch), ..Draft::default() };
+    let tool = match by_keys {
+        Some(tool) => yaml::read(&mut draft, tool, text)?,
+        None => script::read(&mut draft, &python::calls(text))?,
     };
     Ok(tool.map(|tool| finish(draft, tool)))
 }
@@ -190,6 +195,12 @@ fn entry(name: &str) -> Option<Entry> {
 }
 
 impl Recipe {
+    /// What answers call its model.
+    pub fn called(&self) -> Option<&str> {
+        let name = self.model.as_deref()?.trim_end_matches('/');
+        name.rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
     /// The model that it names, with its settings as defaults.
     ///
     /// # Errors

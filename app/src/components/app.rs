@@ -707,8 +707,9 @@ fn EmptyPage(
                 <div class="sample-head">
                     <h2 class="sample-title" id="sample-title">
                         {move || {
-                            let name = state.loaded.with(|l| l.as_ref().map(|l| words::model_name(&l.name)));
-                            fill("For example: {name}", &[("name", &name.unwrap_or_default())])
+                            let name = state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()));
+                            let name = name.as_deref().map_or("", words::model_name);
+                            fill("For example: {name}", &[("name", &name)])
                         }}
                     </h2>
                     <button type="button" class="button" id="open-sample" on:click=open>
