@@ -27,6 +27,7 @@ mod incoming;
 mod keep;
 mod key_help;
 mod ladder;
+mod later;
 mod lesson_panel;
 mod menu;
 mod message;

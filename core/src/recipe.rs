@@ -251,3 +251,31 @@ impl Recipe {
         opened
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_called_by_the_last_part_of_its_name() {
+        for (model, called) in [
+            ("meta-llama/Llama-3.2-1B", Some("Llama-3.2-1B")),
+            ("gpt2", Some("gpt2")),
+            ("./models/mine/", Some("mine")),
+            ("/", None),
+        ] {
+            let text = format!("base_model: {model}\nmicro_batch_size: 2\n");
+            let recipe = read(&text, None).expect("it is whole").expect("it is a recipe");
+            assert_eq!(recipe.called(), called, "{model}");
+        }
+    }
+
+    #[test]
+    fn texts_without_marks_are_no_recipes() {
+        for text in
+            ["", "layers:\n  - linear: 8\n", "{\"model_type\": \"llama\"}", "trl 0.12\nloss: 3"]
+        {
+            assert_eq!(read(text, None).expect("nothing is refused"), None, "{text}");
+        }
+    }
+}

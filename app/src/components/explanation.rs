@@ -10,7 +10,8 @@ use highwater_core::{Bytes, Config};
 use leptos::prelude::*;
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
-use super::parts::size;
+use super::later::Draw;
+use super::parts::{prose, size};
 use crate::model::explained::{Explained, Held};
 use crate::model::protocol::Finding;
 use crate::model::state::Message;
@@ -22,6 +23,8 @@ use crate::words::stated;
 /// What an explanation follows, and what a user may want after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Following {
+    /// The message.
+    pub(super) message: Signal<Option<Message>>,
     /// Where the allocation is.
     pub(super) found: Signal<Option<Finding>>,
     /// The place in words, if there is a model: the lead, and the rest.
@@ -40,19 +43,21 @@ pub(super) struct Following {
     pub(super) on_search: Callback<()>,
 }
 
-/// Draws the explanation of a message.
-pub(super) type Draw = fn(&Message, Following) -> AnyView;
-
 /// What draws explanations.
 ///
 /// # Errors
 /// It did not arrive.
 #[wasm_split(message, fallible)]
-pub(super) fn explanation() -> Result<Draw, SplitLoaderError> {
+pub(super) fn explanation() -> Result<Draw<Following>, SplitLoaderError> {
     Ok(draw)
 }
 
-fn draw(message: &Message, following: Following) -> AnyView {
+fn draw(following: Following) -> AnyView {
+    let inside = move || following.message.get().map(|message| about(&message, following));
+    inside.into_any()
+}
+
+fn about(message: &Message, following: Following) -> impl IntoView + use<> {
     let Following { does_not_fit, config, on_config, on_search, .. } = following;
     let explained = &message.explained;
     let about = explained.about.iter().map(|what| view! { <span>{spoken(what)}</span> });
@@ -68,7 +73,6 @@ fn draw(message: &Message, following: Following) -> AnyView {
             {listed("message-notes", tr("Assumptions"), notes)}
         </div>
     }
-    .into_any()
 }
 
 /// Where in the step the allocation is.
@@ -280,7 +284,7 @@ fn helping(
 
 /// A list under a heading; nothing where it is empty.
 fn listed(class: &'static str, title: String, lines: Vec<String>) -> Option<impl IntoView + use<>> {
-    let rows: Vec<_> = lines.into_iter().map(|line| view! { <li>{line}</li> }).collect();
+    let rows: Vec<_> = lines.into_iter().map(|line| view! { <li>{prose(&line)}</li> }).collect();
     (!rows.is_empty()).then(|| {
         view! {
             <div class=class>

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use highwater_core::wording::Sentence;
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
-use wasm_bindgen_futures::spawn_local;
 
-use super::explanation::{Draw, Following, explanation};
+use super::explanation::{Following, explanation};
 use super::icons::{CROSS, icon};
+use super::later::later;
+use super::parts::prose;
 use crate::model::explained::Explained;
-use crate::model::protocol::{Fault, Finding};
+use crate::model::protocol::Finding;
 use crate::model::state::Message;
 use crate::words::language::{spoken, tr};
 use crate::words::message as words;
@@ -61,28 +61,23 @@ pub(crate) fn MessageView(
         }))
     });
     let does_not_fit = Signal::derive(move || fits_on.get().is_some_and(|fits| fits.is_none()));
-    let following =
-        Following { found, place, does_not_fit, config, on_config, on_event, on_batch, on_search };
-    let arrived = RwSignal::new(None::<Result<Draw, Sentence>>);
-    Effect::new(move |_| {
-        if is_shown.get() && !matches!(arrived.get_untracked(), Some(Ok(_))) {
-            spawn_local(async move {
-                arrived.set(Some(explanation().await.map_err(|error| Fault::from(error).reason)));
-            });
-        }
-    });
-    let inside = move || {
-        let message = message.get()?;
-        Some(match arrived.get()? {
-            Ok(draw) => draw(&message, following),
-            Err(reason) => view! { <p>{stated(&reason)}</p> }.into_any(),
-        })
+    let following = Following {
+        message,
+        found,
+        place,
+        does_not_fit,
+        config,
+        on_config,
+        on_event,
+        on_batch,
+        on_search,
     };
     let title = move || message.with(|message| Some(spoken(&message.as_ref()?.explained.title)));
     let figures = Signal::derive(move || {
         let figures = |message: &Message| {
             let Explained { figures, why, .. } = &*message.explained;
-            (spoken(figures), tr(why))
+            let figures = Some(figures).filter(|figures| !figures.is_empty());
+            (figures.map(stated).unwrap_or_default(), tr(why))
         };
         message.with(|message| message.as_ref().map(figures)).unwrap_or_default()
     });
@@ -100,15 +95,15 @@ pub(crate) fn MessageView(
                 <details id="message" prop:open=is_open>
                     <summary>
                         <h2 class="message-title" id="message-title">{title}</h2>
-                        <span class="message-brief">{brief}</span>
+                        <span class="message-brief">{move || prose(&brief())}</span>
                     </summary>
                     <div class="message-inside">
                         <p class="message-figures">
-                            {move || figures.get().0}
+                            {move || prose(&figures.get().0)}
                             " "
                             <strong>{move || figures.get().1}</strong>
                         </p>
-                        {inside}
+                        {later(is_shown.into(), explanation, move || following)}
                     </div>
                 </details>
                 <button

@@ -92,16 +92,16 @@ impl Explained {
             .with("idle", idle.len())
             .with("open", notes.iter().filter(is_open).count())
         });
-        // The answer of a model lists its assumptions.
-        let own = notes.iter().filter(|note| is_waiting || is_open(note));
-        let own = own.map(|note| note.message.clone());
+        // The answer lists what is assumed, once there is one.
+        let own = notes.iter().filter(is_open).map(|note| note.message.clone());
+        let read = stated.into_iter().chain(usual).chain(without).filter(|_| !is_waiting);
         Self {
             title: Sentence::of("Training recipe of {tool}").with("tool", tool),
             figures,
             is_waiting,
             settings,
             known: config.clone(),
-            notes: own.chain(stated).chain(usual).chain(without).collect(),
+            notes: own.chain(read).collect(),
             ..Self::default()
         }
     }
