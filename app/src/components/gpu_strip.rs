@@ -57,9 +57,9 @@ pub(crate) fn GpuStrip(
     Effect::new(move |_| {
         chosen.track();
         devices.with(Vec::len);
-        // Once its cards are drawn.
+        // Once its cards are drawn; it may be gone by then.
         request_animation_frame(move || {
-            if let Some(strip) = strip.get_untracked() {
+            if let Some(strip) = strip.try_get_untracked().flatten() {
                 reveal_chosen(&strip);
             }
         });
