@@ -324,7 +324,7 @@ impl Desk {
     /// Answers a request to open something, of which this reached the worker.
     fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
-        let (model, message) = match read {
+        let (model, message, called) = match read {
             Ok(Found { recording: Some(recording), .. }) => {
                 let estimate = Estimate { millis: 0.0, report: recording.report() };
                 (self.model, self.newest, self.recording) = (None, None, Some(recording));
@@ -334,12 +334,15 @@ impl Desk {
                 post(&FromWorker::Opened { generation, dims, text, spec, estimate, fault });
                 return;
             }
-            Ok(Found { model, message, .. }) => (Ok(model), message),
-            Err(fault) => (Err(fault), None),
+            Ok(Found { model, message, name, .. }) => (Ok(model), message, name),
+            Err(fault) => (Err(fault), None, None),
         };
         let answer = match model {
             Ok(None) => None,
-            Ok(Some(opened)) => Some(self.open(Model::new(&name, opened), config, edited)),
+            Ok(Some(opened)) => {
+                let model = Model::new(&called.unwrap_or(name), opened);
+                Some(self.open(model, config, edited))
+            }
             Err(fault) => Some(Err(fault)),
         };
         let alone = answer.is_none();

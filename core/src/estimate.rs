@@ -172,9 +172,7 @@ pub fn open_for(
     pytorch: Option<PyTorch>,
 ) -> Result<Model, Error> {
     if let Some(recipe) = recipe::open(source, pytorch)? {
-        // It is called as the model, and not as the text that names it.
-        let called = recipe.model.as_deref().and_then(|model| model.rsplit('/').next());
-        let model = Model::new(called.unwrap_or(name), recipe.opened()?);
+        let model = Model::new(recipe.called().unwrap_or(name), recipe.opened()?);
         return Ok(Model { rewrite: Some(formats::with_library), recipe: Some(recipe), ..model });
     }
     let opened = formats::open(source, name)?;

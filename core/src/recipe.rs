@@ -107,8 +107,6 @@ pub fn read(text: &str, pytorch: Option<PyTorch>) -> Result<Option<Recipe>, Erro
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let notebook = notebook(text);
     let text = notebook.as_deref().unwrap_or(text);
-    let torch = pytorch.and_then(|release| release.to_string().parse::<Release>().ok());
-    let mut draft = Draft { versions: Versions::of(text).with_torch(torch), ..Draft::default() };
     if let Some(tool) = yaml::unread(text) {
         let message = say!(
             "this is a recipe of {tool}, which is not read; give the model and its settings instead",
@@ -116,10 +114,17 @@ pub fn read(text: &str, pytorch: Option<PyTorch>) -> Result<Option<Recipe>, Erro
         );
         return Err(Error::new(ErrorKind::WrongFormat, message));
     }
-    let tool = if script::is_script(text) {
-        script::read(&mut draft, &python::calls(text))?
-    } else {
-        yaml::read(&mut draft, text)?
+    // Marks come first: most texts that are opened are no recipe.
+    let is_script = script::is_script(text);
+    let by_keys = yaml::tool(text).filter(|_| !is_script);
+    if !is_script && by_keys.is_none() {
+        return Ok(None);
+    }
+    let torch = pytorch.and_then(|release| release.to_string().parse::<Release>().ok());
+    let mut draft = Draft { versions: Versions::of(text).with_torch(torch), ..Draft::default() };
+    let tool = match by_keys {
+        Some(tool) => yaml::read(&mut draft, tool, text)?,
+        None => script::read(&mut draft, &python::calls(text))?,
     };
     Ok(tool.map(|tool| finish(draft, tool)))
 }
@@ -190,6 +195,12 @@ fn entry(name: &str) -> Option<Entry> {
 }
 
 impl Recipe {
+    /// What answers call its model.
+    pub fn called(&self) -> Option<&str> {
+        let name = self.model.as_deref()?.trim_end_matches('/');
+        name.rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
     /// The model that it names, with its settings as defaults.
     ///
     /// # Errors
@@ -238,5 +249,33 @@ impl Recipe {
         opened.defaults = self.defaults(opened.defaults);
         opened.graph.diagnostics.extend(self.notes.iter().cloned());
         opened
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_called_by_the_last_part_of_its_name() {
+        for (model, called) in [
+            ("meta-llama/Llama-3.2-1B", Some("Llama-3.2-1B")),
+            ("gpt2", Some("gpt2")),
+            ("./models/mine/", Some("mine")),
+            ("/", None),
+        ] {
+            let text = format!("base_model: {model}\nmicro_batch_size: 2\n");
+            let recipe = read(&text, None).expect("it is whole").expect("it is a recipe");
+            assert_eq!(recipe.called(), called, "{model}");
+        }
+    }
+
+    #[test]
+    fn texts_without_marks_are_no_recipes() {
+        for text in
+            ["", "layers:\n  - linear: 8\n", "{\"model_type\": \"llama\"}", "trl 0.12\nloss: 3"]
+        {
+            assert_eq!(read(text, None).expect("nothing is refused"), None, "{text}");
+        }
     }
 }

@@ -171,6 +171,8 @@ export const chooseExample = chooseEntry;
 export async function show(page, section) {
   await page.locator(`#tab-${section}`).press('Enter');
   await page.locator(`#section-${section}`).waitFor();
+  // Some come with a part of the program.
+  await page.locator(`#section-${section} > *`).first().waitFor({ state: 'attached' });
 }
 
 /** Unfolds the settings that are not always in view. */
@@ -178,6 +180,21 @@ export async function unfoldSettings(page) {
   const settings = page.locator('.more-settings');
   if (!(await settings.evaluate((details) => details.open))) await settings.locator('> summary').click();
 }
+
+/** Unfolds the message or the recipe above an answer. */
+export async function unfoldMessage(page) {
+  const message = page.locator('#message');
+  await message.waitFor();
+  if (!(await message.evaluate((details) => details.open))) await message.locator('> summary').click();
+  await message.locator('.message-columns').waitFor();
+}
+
+/** Whether the top of an element is on the first screen, without scrolling. */
+export const isInSight = (page, selector) =>
+  page.locator(selector).first().evaluate((element) => {
+    const { top, height } = element.getBoundingClientRect();
+    return globalThis.scrollY === 0 && height > 0 && top >= 0 && top < globalThis.innerHeight;
+  });
 
 /** The settings' field for the device. */
 export const deviceField = (page) => page.locator('select#device');

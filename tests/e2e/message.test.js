@@ -10,6 +10,7 @@ import {
   chooseExample,
   deviceField,
   dropFile,
+  isInSight,
   openExample,
   openPage,
   opened,
@@ -17,6 +18,7 @@ import {
   sideways,
   useBrowser,
   takePictures,
+  unfoldMessage,
   unfoldSettings,
 } from './browser.js';
 
@@ -56,7 +58,7 @@ test('on the empty page a message is explained, and its settings wait for a mode
   const { page, errors, requests, loaded } = await openPage(browser);
   loaded();
   await paste(page, LOG);
-  await card(page).waitFor();
+  await unfoldMessage(page);
   const text = await card(page).textContent();
   assert.match(text, /CUDA ran out of memory on GPU 0/);
   assert.match(text, /It asked for 1\.00\sGiB where 512\.00\sMiB was free: 512\.00\sMiB short\./);
@@ -92,6 +94,12 @@ test('with the model its place in the step is found, with the batch that it had'
   const { page, errors } = await openExample(browser, 'ResNet-50');
   await paste(page, MESSAGE);
   await card(page).waitFor();
+  for (const [name, size] of Object.entries(SCREENS)) {
+    await page.setViewportSize(size);
+    assert.ok(await isInSight(page, '.headline-lead'), `${name}: the message pushes the answer off the first screen`);
+  }
+  await page.setViewportSize(SCREENS.desktop);
+  await unfoldMessage(page);
   assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
   const where = page.locator('.message-where');
   await where.getByRole('button', { name: 'Use this batch' }).waitFor();
@@ -125,7 +133,7 @@ test('each setting can be taken back, and each figure of the card typed and rese
   const { page, errors } = await openExample(browser, 'ResNet-50');
   const own = await device(page);
   await paste(page, LOG);
-  await card(page).waitFor();
+  await unfoldMessage(page);
   assert.equal(await device(page), 't4');
   await page.getByRole('button', { name: 'Undo GPU' }).click();
   assert.equal(await device(page), own);
@@ -155,7 +163,7 @@ test('each setting can be taken back, and each figure of the card typed and rese
 test('nvidia-smi says which card it is, and what others hold of it', async () => {
   const { page, errors } = await openExample(browser, 'ViT-B/16');
   await paste(page, SMI);
-  await card(page).waitFor();
+  await unfoldMessage(page);
   const text = await card(page).textContent();
   assert.match(text, /This machine has a T4/);
   assert.match(text, /GPU 0 has 2\.49 of 14\.8\sGiB in use/);
@@ -175,11 +183,11 @@ test('a message in the editor gives way to the model, and a dropped log is a mes
   const editor = page.getByRole('textbox', { name: 'Model as text' });
   const spec = await editor.inputValue();
   await editor.fill(MESSAGE);
-  await card(page).waitFor();
+  await unfoldMessage(page);
   assert.equal(await editor.inputValue(), spec);
   await page.getByRole('button', { name: 'Dismiss the message' }).click();
   await dropFile(page, { name: 'train.log', bytes: Buffer.from(LOG) });
-  await card(page).waitFor();
+  await unfoldMessage(page);
   assert.equal(await editor.inputValue(), spec);
   assert.equal(await page.locator('.notice').count(), 0);
   assert.deepEqual(errors, []);

@@ -17,7 +17,7 @@ const REFUSED: usize = 1_300_000;
 
 /// Beginnings of the names of files that the first answer does not wait for: parts of the program, texts and tables,
 /// and what keeps the page.
-const LATER: [&str; 15] = [
+const LATER: [&str; 17] = [
     "choices-",
     "dnnperf-",
     "families-",
@@ -25,9 +25,11 @@ const LATER: [&str; 15] = [
     "gpumemnet-",
     "highwater-compare-",
     "highwater-export-",
+    "highwater-message-",
     "highwater-profiled-",
     "highwater-reader-",
     "highwater-recorded-",
+    "highwater-sections-",
     "highwater-shared-",
     "highwater-time-",
     "models-",

@@ -14,7 +14,7 @@ use super::answer_card::{AnswerCard, open_dims};
 use super::at_cursor::AtCursor;
 use super::autopsy::AutopsyView;
 use super::canvas::forget_colours;
-use super::comparison::Comparison;
+use super::comparison::{ComparisonProps, comparison};
 use super::diagnostics::Diagnostics;
 use super::empty_page::Hero;
 use super::figures::Figures;
@@ -22,6 +22,7 @@ use super::gpu_table::GpuTable;
 use super::header::Header;
 use super::incoming::{accept_drops, accept_pastes};
 use super::keep::Keep;
+use super::later::later;
 use super::lesson_panel::LessonPanel;
 use super::message::MessageView;
 use super::model_facts::ModelFacts;
@@ -34,7 +35,7 @@ use super::source_editor::SourceEditor;
 use super::tabs::{SectionPanel, Sections, Tabs};
 use super::timeline::Timeline;
 use super::times::TimesView;
-use super::trend::TrendView;
+use super::trend::{TrendViewProps, trend_view};
 use super::what_helps::{self, WhatHelps};
 use crate::model::derived::Derived;
 use crate::model::examples::{EXAMPLES, Example, Setup};
@@ -560,7 +561,19 @@ fn Variations(
     sections: Sections,
 ) -> impl IntoView {
     let follow = move |section| sections.follow(section, derived.report);
-    let dims = open_dims(state);
+    let growth = move || TrendViewProps {
+        curve: state.trend,
+        report: follow(Section::Growth),
+        dims: open_dims(state),
+        devices: state.devices,
+        theme: state.theme.into(),
+        on_dim: actions.trend,
+        on_size: Callback::new(move |(dim, size)| {
+            state.config.update(|config| {
+                config.dims.insert(dim, size);
+            });
+        }),
+    };
     view! {
         <SectionPanel sections section=Section::Suggestions>
             <WhatHelps
@@ -575,21 +588,7 @@ fn Variations(
             />
         </SectionPanel>
         <SectionPanel sections section=Section::Growth>
-            <TrendView
-                curve=state.trend
-                report=follow(Section::Growth)
-                dims
-                devices=state.devices
-                theme=state.theme.into()
-                on_dim=actions.trend
-                on_size=Callback::new(move |(dim, size)| {
-                    state
-                        .config
-                        .update(|config| {
-                            config.dims.insert(dim, size);
-                        });
-                })
-            />
+            {later(sections.is_shown(Section::Growth), trend_view, growth)}
         </SectionPanel>
     }
 }
@@ -607,6 +606,14 @@ fn Details(
     sections: Sections,
 ) -> impl IntoView {
     let follow = move |section| sections.follow(section, derived.report);
+    let compared = move || ComparisonProps {
+        report: follow(Section::Compare),
+        name: Signal::derive(move || {
+            state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()).unwrap_or_default())
+        }),
+        kept: state.kept,
+        on_config: Callback::new(move |config| state.config.set(config)),
+    };
     view! {
         <SectionPanel sections section=Section::Gpus>
             <GpuTable
@@ -640,14 +647,7 @@ fn Details(
             />
         </SectionPanel>
         <SectionPanel sections section=Section::Compare>
-            <Comparison
-                report=follow(Section::Compare)
-                name=Signal::derive(move || {
-                    state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()).unwrap_or_default())
-                })
-                kept=state.kept
-                on_config=Callback::new(move |config| state.config.set(config))
-            />
+            {later(sections.is_shown(Section::Compare), comparison, compared)}
         </SectionPanel>
         <SectionPanel sections section=Section::Assumptions>
             <Diagnostics report=follow(Section::Assumptions) />
@@ -707,8 +707,9 @@ fn EmptyPage(
                 <div class="sample-head">
                     <h2 class="sample-title" id="sample-title">
                         {move || {
-                            let name = state.loaded.with(|l| l.as_ref().map(|l| words::model_name(&l.name)));
-                            fill("For example: {name}", &[("name", &name.unwrap_or_default())])
+                            let name = state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()));
+                            let name = name.as_deref().map_or("", words::model_name);
+                            fill("For example: {name}", &[("name", &name)])
                         }}
                     </h2>
                     <button type="button" class="button" id="open-sample" on:click=open>

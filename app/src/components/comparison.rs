@@ -1,4 +1,8 @@
-//! Compares two answers: a kept one, and the newest.
+//! Compares two answers: a kept one, and the newest. Of the part of the program with the sections that few look at.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a part may not arrive, which the attribute adds to the result"
+)]
 
 use std::sync::Arc;
 
@@ -7,7 +11,9 @@ use highwater_core::trace::Category;
 use highwater_core::{Config, Report};
 use leptos::either::Either;
 use leptos::prelude::*;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
+use super::later::Draw;
 use super::parts::{Leaving, size};
 use crate::model::state::Kept;
 use crate::words::format;
@@ -17,6 +23,15 @@ use highwater_draw::stack::Stack;
 
 /// COUNT: modules that are shown, at most.
 const MODULES: usize = 8;
+
+/// What draws comparisons.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(sections, fallible)]
+pub(super) fn comparison() -> Result<Draw<ComparisonProps>, SplitLoaderError> {
+    Ok(|props| Comparison(props).into_any())
+}
 
 /// The invitation to keep an answer, or what is different since.
 #[component]

@@ -3,7 +3,9 @@
 use highwater_core::device::USUAL;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::report::{DeviceVerdict, Verdict};
+use leptos::html;
 use leptos::prelude::*;
+use web_sys::Element;
 
 use super::gpu_table::verdict_class;
 use crate::model::protocol::Device;
@@ -51,11 +53,37 @@ pub(crate) fn GpuStrip(
         let row = id.as_deref().and_then(row);
         view! { <MyCard row devices generation chosen on_choose on_mine on_batch /> }
     };
+    let strip = NodeRef::<html::Ul>::new();
+    Effect::new(move |_| {
+        chosen.track();
+        devices.with(Vec::len);
+        // Once its cards are drawn; it may be gone by then.
+        request_animation_frame(move || {
+            if let Some(strip) = strip.try_get_untracked().flatten() {
+                reveal_chosen(&strip);
+            }
+        });
+    });
     view! {
-        <ul class="gpu-strip" class:gpu-strip-outdated=outdated aria-label=tr("GPUs")>
+        <ul
+            class="gpu-strip"
+            class:gpu-strip-outdated=outdated
+            aria-label=tr("GPUs")
+            node_ref=strip
+        >
             {move || USUAL.map(usual).collect_view()}
             {own}
         </ul>
+    }
+}
+
+/// Scrolls a strip that is wider than the window sideways, so that the chosen card is in its middle.
+fn reveal_chosen(strip: &Element) {
+    let Ok(Some(card)) = strip.query_selector(".gpu-card-chosen") else { return };
+    let (strip_box, card) = (strip.get_bounding_client_rect(), card.get_bounding_client_rect());
+    if card.left() < strip_box.left() || card.right() > strip_box.right() {
+        let middle = |of: &web_sys::DomRect| f64::midpoint(of.left(), of.right());
+        strip.scroll_by_with_x_and_y(middle(&card) - middle(&strip_box), 0.0);
     }
 }
 

@@ -1,4 +1,9 @@
-//! Needed memory against the batch, or against another open dimension.
+//! Needed memory against the batch, or against another open dimension. Of the part of the program with the sections that
+//! few look at.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a part may not arrive, which the attribute adds to the result"
+)]
 
 use std::sync::Arc;
 
@@ -6,9 +11,11 @@ use highwater_core::Report;
 use leptos::prelude::*;
 use leptos::{ev, html};
 use wasm_bindgen::JsCast;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
 use web_sys::Element;
 
 use super::by_hand::size_of_node;
+use super::later::Draw;
 use super::parts::column;
 use super::trend_picture::{Limit, Picture};
 use crate::model::protocol::OpenDim;
@@ -22,6 +29,15 @@ use highwater_draw::trend::{self, TrendPoint, nearest};
 
 /// The device that the chosen one is compared with at first, and what takes its place where it is the chosen one.
 const COMPARED: [&str; 2] = ["t4", "a100-80gb"];
+
+/// What draws curves.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(sections, fallible)]
+pub(super) fn trend_view() -> Result<Draw<TrendViewProps>, SplitLoaderError> {
+    Ok(|props| TrendView(props).into_any())
+}
 
 /// A curve of what is needed over sizes, against what devices have.
 #[component]

@@ -1,4 +1,4 @@
-//! The explanation of a message about memory, as the page shows it.
+//! The explanation of a message about memory, or of a training recipe, as the page shows it.
 
 use highwater_core::bytes::Printed;
 use highwater_core::config::{Kind, Scope, Setting};
@@ -34,6 +34,8 @@ pub(crate) struct Explained {
     pub(crate) notes: Vec<Sentence>,
     /// What the allocation is found by in a simulated step.
     pub(crate) sought: Option<Sought>,
+    /// Whether it is a recipe that waits for its model.
+    pub(crate) is_waiting: bool,
 }
 
 /// Who holds a part of a card's memory.

@@ -45,7 +45,7 @@ impl Fault {
 
 impl From<SplitLoaderError> for Fault {
     fn from(_error: SplitLoaderError) -> Self {
-        let reason = say!("what reads files did not arrive; is the page still reachable");
+        let reason = say!("a part of the page did not arrive; is the page still reachable");
         Self { reason, place: None, setting: None }
     }
 }

@@ -48,12 +48,13 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
 
 /// What the browser's tab says: the model and its verdict, so that the entries of a history differ.
 pub(crate) fn tab_title(model: Option<&str>, report: Option<&Report>) -> String {
-    let Some(model) = model.map(model_name) else {
+    let Some(model) = model else {
         return tr("Highwater: will it fit on your GPU?");
     };
     let Some(report) = report else {
-        return fill("{model} · Highwater", &[("model", &model)]);
+        return fill("{model} · Highwater", &[("model", &model_name(model))]);
     };
+    let model = model_name(&report.model.name);
     let verdict = report.verdict.verdict;
     let verdict = if report.is_open() { verdict.of_lower_bound() } else { verdict };
     let gpu = short_name(&report.verdict.name);

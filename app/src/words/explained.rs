@@ -7,7 +7,7 @@ use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed, V
 use highwater_core::recipe::{Origin, Recipe};
 use highwater_core::wording::answer::with_article;
 use highwater_core::wording::{Part, Sentence};
-use highwater_core::{Bytes, Config};
+use highwater_core::{Bytes, Config, Diagnostic, Severity};
 
 use super::names::sentence;
 use crate::model::explained::{Explained, Held, Sought};
@@ -43,6 +43,7 @@ impl Explained {
             advice: advice(explanation.cause),
             notes: explanation.notes.iter().map(|note| note.message.clone()).collect(),
             sought: message.and_then(Sought::of),
+            is_waiting: false,
         })
     }
 }
@@ -50,7 +51,7 @@ impl Explained {
 impl Explained {
     /// What a recipe sets; with the reason where its model is missing, so that nothing is set yet.
     pub(crate) fn of_recipe(recipe: &Recipe, missing: Option<Sentence>) -> Self {
-        let Recipe { tool, model, choices, idle, notes, config } = recipe;
+        let Recipe { tool, choices, idle, notes, config, .. } = recipe;
         let is_set = |setting: &&Setting| {
             let chosen = choices.iter().any(|choice| choice.setting == setting.name);
             chosen && setting.is_changed(config)
@@ -81,18 +82,26 @@ impl Explained {
         });
         let without = (!idle.is_empty())
             .then(|| Sentence::of("No effect on memory: {keys}").with("keys", idle.join(", ")));
-        // What the answer of a model reports anyway is not repeated.
-        let own = if missing.is_some() { notes.as_slice() } else { &[] };
-        let own = own.iter().map(|note| note.message.clone());
+        let is_waiting = missing.is_some();
+        let is_open = |note: &&Diagnostic| note.severity >= Severity::Warning;
+        let figures = missing.unwrap_or_else(|| {
+            Sentence::of(
+                "Keys: {used} followed, {idle} without effect on memory, {open} not followed.",
+            )
+            .with("used", by_key.len())
+            .with("idle", idle.len())
+            .with("open", notes.iter().filter(is_open).count())
+        });
+        // The answer lists what is assumed, once there is one.
+        let own = notes.iter().filter(is_open).map(|note| note.message.clone());
+        let read = stated.into_iter().chain(usual).chain(without).filter(|_| !is_waiting);
         Self {
             title: Sentence::of("Training recipe of {tool}").with("tool", tool),
-            figures: missing.unwrap_or_else(|| {
-                let name = model.clone().unwrap_or_default();
-                Sentence::of("Its settings are applied. {model}").with("model", name)
-            }),
+            figures,
+            is_waiting,
             settings,
             known: config.clone(),
-            notes: stated.into_iter().chain(usual).chain(without).chain(own).collect(),
+            notes: own.chain(read).collect(),
             ..Self::default()
         }
     }

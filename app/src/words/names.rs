@@ -22,11 +22,10 @@ pub(crate) fn with_article(name: &str) -> String {
     spoken(&wording::answer::with_article(name))
 }
 
-/// A model's name: that of its file without the ending.
-pub(crate) fn model_name(file: &str) -> String {
+/// A model's name: an example's title, else that of its file without the ending.
+pub(crate) fn model_name(file: &str) -> &str {
     let known = crate::model::examples::EXAMPLES.iter().find(|example| example.file == file);
-    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    known.map_or_else(|| stem.to_owned(), |example| example.title.to_owned())
+    known.map_or_else(|| wording::answer::model_name(file), |example| example.title)
 }
 
 /// A short name of a GPU: `T4`, `V100`, `RTX 4090`, `H100`.

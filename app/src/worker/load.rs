@@ -31,6 +31,8 @@ pub(crate) type Read = Result<Found, Fault>;
 pub(crate) struct Found {
     /// A model.
     pub(crate) model: Option<Opened>,
+    /// What the model is called, where that is not the name of the input.
+    pub(crate) name: Option<String>,
     /// A message that memory ran out, or `nvidia-smi`.
     pub(crate) message: Option<Explained>,
     /// A run that was recorded.

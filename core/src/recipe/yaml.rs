@@ -100,20 +100,24 @@ pub(super) fn unread(text: &str) -> Option<&'static str> {
     is_detection.then_some("ultralytics")
 }
 
-/// Reads a text by the table of its tool; `None` where it is no recipe.
-///
-/// # Errors
-/// When it breaks off, or describes a run that is not simulated.
-pub(super) fn read(draft: &mut Draft, text: &str) -> Result<Option<Tool>, Error> {
+/// The tool whose keys a text has.
+pub(super) fn tool(text: &str) -> Option<Tool> {
     let has = |keys: &[&str]| keys.iter().any(|key| has_key(text, key));
     let is_of = |(_, first, second): &&(Tool, &[&str], &[&str])| {
         has(first) && (second.is_empty() || has(second))
     };
     // A list of layers is a spec, whatever its keys are.
     if has(&["layers", "architectures"]) && !has(&["base_model"]) {
-        return Ok(None);
+        return None;
     }
-    let Some((tool, ..)) = SIGNS.iter().find(is_of) else { return Ok(None) };
+    SIGNS.iter().find(is_of).map(|(tool, ..)| *tool)
+}
+
+/// Reads a text by the table of its tool; `None` where it is no recipe.
+///
+/// # Errors
+/// When it breaks off, or describes a run that is not simulated.
+pub(super) fn read(draft: &mut Draft, tool: Tool, text: &str) -> Result<Option<Tool>, Error> {
     let Value::Map(entries) = Value::of(tree::parse(text)?) else { return Ok(None) };
     match tool {
         Tool::Axolotl => axolotl::read(draft, &entries)?,
@@ -129,7 +133,7 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<Option<Tool>, Error>
         }
         _ => draft.read_by(&[TRAINING, COMMAND, LORA], &entries, Library::Transformers)?,
     }
-    Ok(Some(*tool))
+    Ok(Some(tool))
 }
 
 fn peft(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {

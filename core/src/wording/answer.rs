@@ -138,7 +138,7 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
 /// `resnet50 at batch 32`, `QLoRA of llama-3.1-8b at batch 1 × 4,096 tokens`.
 fn run(report: &Report) -> Sentence {
     let (model, dims) = (&report.model, &report.config.dims);
-    let name = match plain(&model.name) {
+    let name = match model_name(&model.name) {
         "" => Sentence::of("the model"),
         name => Sentence::name(name),
     };
@@ -158,8 +158,8 @@ fn run(report: &Report) -> Sentence {
     run.with("model", name).with("batch", batch)
 }
 
-/// The name of a file without its folder and its ending.
-fn plain(name: &str) -> &str {
+/// The name of a model by that of its file: without its folder and its ending.
+pub fn model_name(name: &str) -> &str {
     let mut name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     while let Some(stem) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
         if stem.is_empty() {
@@ -380,7 +380,7 @@ mod tests {
             ("Llama-3.1-8B", "Llama-3.1-8B"),
             (".json", ".json"),
         ] {
-            assert_eq!(plain(file), name);
+            assert_eq!(model_name(file), name);
         }
     }
 

@@ -22,37 +22,45 @@ thread_local! {
 /// It is nothing that opens, or the readers did not arrive.
 #[wasm_split(reader, fallible, preload(fetch))]
 pub(crate) fn read(mut input: Opening, name: String) -> Result<Found, Fault> {
-    match input.read_by(|source| recipe::open(source, None)) {
-        Ok(None) => {}
-        Ok(Some(recipe)) => return Ok(trained(recipe)),
-        Err(error) => return Err(Fault::of(&error)),
-    }
-    let model = input.read_by(|source| formats::open(source, &name));
-    // A log may have both.
+    // A log may have a message about memory next to anything else.
     let seen = input.read_by(|source| observed::open(source));
     let message = seen.ok().as_ref().and_then(Explained::of);
+    // Where an allocation failed matters more than the recipe of the run; that memory may run out does not.
+    let failed = message.clone().filter(|message| message.sought.is_some());
+    match input.read_by(|source| recipe::open(source, None)) {
+        Ok(None) => {}
+        Ok(Some(recipe)) => return Ok(trained(recipe, failed)),
+        Err(error) if failed.is_none() => return Err(Fault::of(&error)),
+        Err(_) => return Ok(Found { message: failed, ..Found::default() }),
+    }
+    let model = input.read_by(|source| formats::open(source, &name));
     match (model, message) {
         (Err(error), None) => Err(Fault::of(&error)),
         (Ok(model), None) => Ok(match WAITING.take() {
             None => Found { model: Some(model), ..Found::default() },
             Some(recipe) => Found {
                 message: Some(Explained::of_recipe(&recipe, None)),
+                name: recipe.called().map(str::to_owned),
                 model: Some(recipe.over(model)),
                 recording: None,
             },
         }),
-        (model, message) => Ok(Found { model: model.ok(), message, recording: None }),
+        (model, message) => Ok(Found { model: model.ok(), message, ..Found::default() }),
     }
 }
 
-/// The model of a recipe with its settings; a recipe without one waits for it.
-fn trained(recipe: Recipe) -> Found {
+/// The model of a recipe with its settings; a recipe without one waits for it. An allocation that failed in the same
+/// text is explained instead of the recipe.
+fn trained(recipe: Recipe, failed: Option<Explained>) -> Found {
     let opened = recipe.opened();
+    if opened.is_err() && failed.is_some() {
+        return Found { message: failed, ..Found::default() };
+    }
     let missing = opened.as_ref().err().map(highwater_core::Error::sentence);
-    let message = Some(Explained::of_recipe(&recipe, missing));
-    let model = opened.ok();
+    let message = failed.or_else(|| Some(Explained::of_recipe(&recipe, missing)));
+    let (model, name) = (opened.ok(), recipe.called().map(str::to_owned));
     WAITING.set(model.is_none().then_some(recipe));
-    Found { model, message, recording: None }
+    Found { model, name, message, recording: None }
 }
 
 /// The names of all models of the catalogue, a line for each.
