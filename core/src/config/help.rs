@@ -25,6 +25,7 @@ const HELP: &[Help] = &[
     help("other-processes", "", "Memory that other processes use on it"),
     help("allowed", "", "What the process may reserve, under `set_per_process_memory_fraction`"),
     help("alloc-conf", "SETTINGS", "Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`"),
+    help("task", "", "Head of a model by name or configuration, such as `sequence-classification`"),
     help("loss", "", "What the outputs are compared with"),
     help(
         "loss-kernel",
