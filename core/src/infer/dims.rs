@@ -30,8 +30,15 @@ pub struct OpenDim {
     pub default: u64,
     /// Whether it counts the examples of a batch.
     pub batch: bool,
-    /// Names of the inputs that have it, in the file's order.
+    /// Names of the inputs that have it, in the file's order; none for a size of the configuration.
     pub inputs: Vec<String>,
+}
+
+impl OpenDim {
+    /// Whether it is the length of an input: no batch, no side of pictures, and no size that no input has.
+    pub fn is_length(&self) -> bool {
+        !self.batch && !self.inputs.is_empty() && Meaning::of(&self.name) != Meaning::Side
+    }
 }
 
 /// The dimensions that the user may choose, in the order in which the inputs show them.
