@@ -99,7 +99,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "task",
-        label: "head",
+        label: "model's head",
+        group: Group::Written,
+        scope: Scope::Export,
         settles: &["assumed-head"],
         set: |config, text| {
             config.task = Task::of_class_end(text).map_or_else(|| Typed::read(text), Ok)?;

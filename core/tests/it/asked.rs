@@ -54,7 +54,7 @@ fn peaks_are_those_of_the_libraries() {
             "{name} {batch} {seq} {settings}\n    {true_allocated} {allocated}, {true_reserved} {reserved}"
         )
         .unwrap();
-        assert!(allocated.abs() <= 10, "{name}: {allocated} hundredths of a percent");
+        assert!(allocated.abs() <= 20, "{name}: {allocated} hundredths of a percent");
     }
     let head = "Models and what is asked of them: batch, length, settings; then true allocated and reserved bytes, \
                 each\nwith the error of ours in hundredths of a percent.\n";
