@@ -79,13 +79,18 @@ struct Dims {
     /// Sequence length, whatever name the model has for it
     #[arg(long, value_name = "N")]
     seq: Option<u64>,
+
+    /// Height and width of images; short for `--dim height=N --dim width=N`
+    #[arg(long, value_name = "N", alias = "img-size")]
+    image_size: Option<u64>,
 }
 
 impl Dims {
     /// Names and sizes, of which the last for a name counts.
     fn all(&self) -> Result<Vec<(String, u64)>, Error> {
         let mut all = self.named.clone();
-        for (name, size) in [("batch", self.batch), ("seq", self.seq)] {
+        let [height, width] = ["height", "width"].map(|name| (name, self.image_size));
+        for (name, size) in [("batch", self.batch), ("seq", self.seq), height, width] {
             let Some(size) = size else { continue };
             if let Some((_, other)) =
                 self.named.iter().find(|(named, n)| named == name && *n != size)
@@ -194,12 +199,12 @@ pub(crate) struct Estimate {
     pub(crate) training: Training,
 
     /// Exit with status 1 unless training fits on this GPU; may be repeated
-    #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) require: Vec<String>,
 
     /// GPUs to judge, such as `t4,a100-80gb` (default: all). GPUs given by `--require` and `--device` are
     /// always included
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = devices(), hide_possible_values = true)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = device)]
     pub(crate) devices: Vec<String>,
 
     /// Do not search the largest batch of each GPU, which takes several simulations
@@ -276,7 +281,7 @@ pub(crate) struct Advise {
     pub(crate) training: Training,
 
     /// Target GPU (default: the one given by `--device`)
-    #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) fit: Option<String>,
 
     /// Print JSON, bytes as integers
@@ -317,7 +322,7 @@ pub(crate) struct Replay {
     pub(crate) alloc_conf: Option<String>,
 
     /// GPU to replay a CPU trace on
-    #[arg(long, value_name = "ID", default_value = "a100-80gb", value_parser = devices(), hide_possible_values = true)]
+    #[arg(long, value_name = "ID", default_value = "a100-80gb", value_parser = device)]
     pub(crate) device: String,
 
     /// Number of the GPU in a snapshot (default: the one with the longest history)
@@ -453,7 +458,9 @@ fn argument(setting: &'static Setting) -> Arg {
     let usual = setting.value(&Config::default()).text();
     match setting.kind {
         Kind::Choice(values) => {
-            let value = |value: &Named| PossibleValue::new(value.name).help(value.about);
+            // Heads are also called as classes of transformers are.
+            let value =
+                |value: &Named| PossibleValue::new(value.name).alias(value.label).help(value.about);
             let values = PossibleValuesParser::new(values.iter().map(value));
             let argument = argument.value_parser(values).default_value(usual);
             match setting.bare {
@@ -464,9 +471,7 @@ fn argument(setting: &'static Setting) -> Arg {
                 None => argument,
             }
         }
-        Kind::Device => {
-            argument.value_parser(devices()).hide_possible_values(true).default_value(usual)
-        }
+        Kind::Device => argument.value_parser(device).default_value(usual).aliases(["gpu", "card"]),
         Kind::Suggestion(_) | Kind::Count => {
             argument.value_parser(checked(setting)).default_value(usual)
         }
@@ -489,8 +494,9 @@ Exit status:
   1  training does not fit on a GPU that --require names
   2  bad use or input";
 
-fn devices() -> PossibleValuesParser {
-    PossibleValuesParser::new(device::all().iter().map(|device| device.id))
+/// The id of a device as people type it: `3090`.
+fn device(text: &str) -> Result<String, Error> {
+    device::typed(text).map(|device| device.id.to_owned())
 }
 
 fn snapshot(text: &str) -> Result<PathBuf, String> {

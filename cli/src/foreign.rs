@@ -28,9 +28,12 @@ const FOREIGN: &[(&[&str], &str)] = &[
         ],
         "use `--seq`",
     ),
+    (&["imgsz", "resolution", "input-size"], "use `--image-size`"),
+    (&["num-labels", "num-classes", "nb-classes"], "use `--dim classes=N`"),
+    (&["head"], "use `--task`, such as `--task sequence-classification`"),
     (
-        &["image-size", "img-size", "imgsz", "resolution"],
-        "use `--dim height=N --dim width=N` where the model leaves them open",
+        &["max-target-length", "max-source-length", "generation-max-length"],
+        "use `--seq` for the encoder and `--dim target=N` for the decoder",
     ),
     (
         &["gradient-checkpointing", "activation-checkpointing", "checkpointing", "recompute"],
@@ -50,10 +53,6 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (&["use-liger-kernel", "liger"], "use `--kernels liger --loss-kernel liger`"),
     (&["flash-attn", "flash-attention"], "use `--attention flash`"),
-    (
-        &["gpu", "card"],
-        "use `--device`, such as `--device rtx-3090`; `highwater devices` lists them",
-    ),
     (
         &[
             "gpus",

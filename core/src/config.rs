@@ -12,6 +12,7 @@ mod pytorch;
 mod setting;
 mod settings;
 mod size;
+mod task;
 mod transformers;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub use self::pytorch::PyTorch;
 use self::setting::Typed;
 pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};
 pub use self::settings::SETTINGS;
+pub use self::task::{Sizes, Task};
 pub use self::transformers::{Library, Transformers};
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
@@ -101,6 +103,8 @@ pub struct Config {
     pub double_quantize: bool,
     /// The type in which layers with 4-bit weights compute.
     pub compute_type: ComputeType,
+    /// Which head a configuration's model has.
+    pub task: Task,
     /// What the outputs are compared with.
     pub loss: LossChoice,
     /// How the loss of a language model is computed: of its logits, or of what the output head reads.
@@ -187,6 +191,7 @@ impl Default for Config {
             quantize: Quantize::None,
             double_quantize: false,
             compute_type: ComputeType::Auto,
+            task: Task::Auto,
             loss: LossChoice::Auto,
             loss_kernel: LossKernel::Torch,
             loss_chunk: NonZeroU64::MIN.saturating_add(255),

@@ -25,11 +25,13 @@ mod rates;
 mod room;
 mod seen;
 mod table;
+mod typed;
 
 pub use self::confidence::{Doubt, Interval};
 pub use self::rates::{MemoryKind, Rates};
 pub use self::room::Room;
 pub use self::seen::{Fit, Suspect, Totals, named_as, suspects};
+pub use self::typed::typed;
 
 /// One model of GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use crate::adapt;
 use crate::allocator::{self, Conf};
-use crate::config::{Attention, Checkpoint, Config, Library, Precision, PyTorch, Quantize, Stage};
+use crate::config::{
+    Attention, Checkpoint, Config, Library, LossKernel, Precision, PyTorch, Quantize, Stage, Task,
+};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Asked, Hardware, Launches, Runtime};
@@ -191,7 +193,11 @@ pub fn open_named(entry: &Entry) -> Result<Model, Error> {
 impl Model {
     /// A model that was read, perhaps elsewhere.
     pub fn new(name: &str, opened: Opened) -> Self {
-        let Opened { graph, recognised, defaults, spec, configuration } = opened;
+        let Opened { mut graph, recognised, defaults, spec, configuration } = opened;
+        if configuration.is_none() {
+            // Without its configuration a model cannot be written with other sizes.
+            graph.options.clear();
+        }
         let (name, graph, rewrite, recipe) = (name.to_owned(), Arc::new(graph), None, None);
         Self { name, graph, recognised, defaults, spec, configuration, recipe, rewrite }
     }
@@ -350,8 +356,11 @@ impl Model {
         let conf = Conf::read(&config.alloc_conf)?;
         let settings =
             self.attention_setting(config).into_iter().chain(self.other_settings(config));
-        let settings =
-            settings.chain(self.checkpoint_setting(config)).chain(self.unread_parameters());
+        let settings = settings
+            .chain(self.checkpoint_setting(config))
+            .chain(self.task_setting(config))
+            .chain(emulated(config)?)
+            .chain(self.unread_parameters());
         let allocator = conf.not_modelled.iter().map(|setting| not_modelled(setting));
         Ok(settings.chain(allocator).chain(without_effect(config)).collect())
     }
@@ -367,6 +376,7 @@ impl Model {
         own.transformers = if is_written { config.library() } else { usual.transformers };
         if is_shape && !is_written {
             (own.attention, own.kernels) = (usual.attention, usual.kernels);
+            own.task = usual.task;
         }
         if is_shape && !self.graph.level.is_program() {
             own.precision = Precision::Fp32;
@@ -402,6 +412,17 @@ impl Model {
             _ => return None,
         };
         Some(Diagnostic::new(Severity::Warning, "attention-setting", message))
+    }
+
+    /// That a head was asked for, and the model has the one of its file.
+    fn task_setting(&self, config: &Config) -> Option<Diagnostic> {
+        let is_written = self.configuration.is_some() && self.rewrite.is_some();
+        (config.task != Task::Auto && !is_written).then(|| {
+            without_effect_of(
+                "task",
+                &say!("this input states its head; `architectures` of a `config.json` decides it there"),
+            )
+        })
     }
 
     /// That the library's class refuses to checkpoint its blocks (`supports_gradient_checkpointing = False`).
@@ -463,7 +484,9 @@ impl Model {
             always.into_iter().chain(config.unusual()).collect::<Vec<_>>()
         };
         let (usual, asked) = (said(&Config::default()), said(config));
-        let suggested = said(&self.defaults).into_iter();
+        // The loss goes with the head.
+        let is_settled = |name: &str| name == "loss" && config.task != Task::Auto;
+        let suggested = said(&self.defaults).into_iter().filter(|(name, _)| !is_settled(name));
         let others =
             suggested.filter(|setting| !usual.contains(setting) && !asked.contains(setting));
         let others: Vec<String> = others.map(|(name, value)| format!("{name} {value}")).collect();
@@ -514,13 +537,21 @@ fn unknown_version(config: &Config) -> Option<Diagnostic> {
 fn without_effect(config: &Config) -> impl Iterator<Item = Diagnostic> {
     let usual = Config::default();
     let has_adapters = !config.lora.is_empty();
-    let has_four_bits = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
+    let is_chunked = config.loss_kernel == LossKernel::Chunked;
     let checkpoints = config.checkpoint != Checkpoint::None;
-    let no_checkpoints = Sentence::of("no block is run again in backward");
+    let has_four_bits = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
     let adapters = Sentence::of("no layer has an adapter");
     let four_bits = Sentence::of("no weights have 4 bits");
+    let chunks = Sentence::of("the loss is not computed in chunks of tokens");
+    let no_checkpoint = Sentence::of("nothing is checkpointed");
     [
-        ("checkpoint-offload", config.checkpoint_offload && !checkpoints, &no_checkpoints),
+        ("checkpoint-offload", config.checkpoint_offload && !checkpoints, &no_checkpoint),
+        ("loss-chunk", config.loss_chunk != usual.loss_chunk && !is_chunked, &chunks),
+        (
+            "checkpoint-reentry",
+            config.checkpoint_reentry != usual.checkpoint_reentry && !checkpoints,
+            &no_checkpoint,
+        ),
         ("lora-rank", config.lora_rank != usual.lora_rank && !has_adapters, &adapters),
         ("lora-dropout", config.lora_dropout && !has_adapters, &adapters),
         ("dora", config.dora && !has_adapters, &adapters),
@@ -530,12 +561,30 @@ fn without_effect(config: &Config) -> impl Iterator<Item = Diagnostic> {
     ]
     .into_iter()
     .filter(|(_, is_idle, _)| *is_idle)
-    .map(|(name, _, why)| {
-        let message = say!("the setting `{name}` has no effect, because {why}", name, why);
-        Diagnostic::new(Severity::Warning, "setting-without-effect", message)
-    })
+    .map(|(name, _, why)| without_effect_of(name, why))
     .collect::<Vec<_>>()
     .into_iter()
+}
+
+fn without_effect_of(name: &'static str, why: &Sentence) -> Diagnostic {
+    let message = say!("the setting `{name}` has no effect, because {why}", name, why);
+    Diagnostic::new(Severity::Warning, "setting-without-effect", message)
+}
+
+/// That the device has no arithmetic in bf16.
+fn emulated(config: &Config) -> Result<Option<Diagnostic>, Error> {
+    /// Compute capability of the first GPUs that have it.
+    const AMPERE: (u32, u32) = (8, 0);
+    let device = device::find(&config.device)?;
+    let types = [config.precision.converts_to(), config.precision.autocast()];
+    let is_emulated = device.compute_capability < AMPERE && types.contains(&Some(DType::BFloat16));
+    Ok(is_emulated.then(|| {
+        let message = say!(
+            "{gpu} computes bf16 by emulation, which is slow; its users choose fp16, such as `--precision amp-fp16`. The              memory is that of bf16",
+            gpu = device.name
+        );
+        Diagnostic::new(Severity::Info, "emulated-bf16", message)
+    }))
 }
 
 /// A setting of the allocator that changes what is reserved, in a way that is not simulated.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::basis::Reason;
+use crate::config::LossChoice;
 use crate::diagnostic::Diagnostic;
 use crate::tensor::DType;
 
@@ -73,6 +74,13 @@ pub struct Graph {
     /// COUNT: tokens of the longest text that the model has positions for, where its configuration states it.
     #[serde(skip)]
     pub positions: Option<u64>,
+    /// Sizes that no input has and the user may choose, such as the number of classes, with those that they have;
+    /// `None` for one that follows the length.
+    #[serde(skip)]
+    pub options: BTreeMap<&'static str, Option<u64>>,
+    /// The loss that the class computes where the user chose its head.
+    #[serde(skip)]
+    pub loss: Option<LossChoice>,
     /// COUNT: tokens that attention looks back over, where it does not look at all.
     #[serde(skip)]
     pub window: Option<u64>,

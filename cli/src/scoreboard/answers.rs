@@ -131,7 +131,8 @@ fn configuration(model: &Model, run: &Run, shared: &[&Training]) -> Result<Confi
         config = training.over(&config).map_err(|error| error.to_string())?;
     }
     for dim in model.open_dims() {
-        let size = if dim.batch { Some(run.batch) } else { run.seq };
+        let length = run.seq.filter(|_| dim.is_length());
+        let size = if dim.batch { Some(run.batch) } else { length };
         config.dims.extend(size.map(|size| (dim.name, size)));
     }
     config.capacity = run.capacity.or(config.capacity);

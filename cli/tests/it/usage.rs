@@ -24,7 +24,10 @@ fn flags_of_other_tools_are_answered_with_ours() {
         ("--dpo", "not simulated yet"),
         ("--inference", "inference is not simulated yet"),
         ("--compile", "torch.compile is not simulated"),
-        ("--gpu", "`--device`"),
+        ("--imgsz", "`--image-size`"),
+        ("--num-labels", "`--dim classes=N`"),
+        ("--head", "`--task`"),
+        ("--max-target-length", "`--dim target=N`"),
     ] {
         let Outcome { status, stderr, .. } = highwater(&["estimate", "gpt2", flag]);
         assert_eq!(status, Some(2), "{flag}");
@@ -158,13 +161,16 @@ fn unknown_names_are_refused_with_those_that_are_known() {
             For more information, try '--help'.
         "#]],
     );
-    let device = highwater(&["estimate", &model, "--device", "a100-80"]);
-    assert_eq!(device.status, Some(2));
-    assert!(
-        device.stderr.contains("tip: a similar value exists: 'a100-80gb'"),
-        "{}",
-        device.stderr
-    );
+    for (flag, device, part) in [
+        ("--device", "a100", "may be any of a100-40gb, a100-80gb"),
+        ("--gpu", "m2", "Apple GPUs are not modelled"),
+        ("--devices", "t4,mi300x", "AMD GPUs are not modelled"),
+        ("--require", "abacus", "`highwater devices` lists all"),
+    ] {
+        let Outcome { status, stderr, .. } = highwater(&["estimate", &model, flag, device]);
+        assert_eq!(status, Some(2), "{device}");
+        assert!(stderr.contains(part), "{device}: {stderr}");
+    }
 }
 
 #[test]

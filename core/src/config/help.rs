@@ -26,6 +26,7 @@ const HELP: &[Help] = &[
     help("allowed", "", "What the process may reserve, under `set_per_process_memory_fraction`"),
     help("alloc-conf", "SETTINGS", "Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`"),
     help("objective", "", "What the model is trained on: a batch of DPO counts pairs of texts"),
+    help("task", "", "Head of a model by name or configuration, such as `sequence-classification`"),
     help("loss", "", "What the outputs are compared with"),
     help(
         "loss-kernel",

@@ -84,6 +84,8 @@ pub enum Group {
     Adapters,
     /// How training is written.
     Training,
+    /// Which model is written for a configuration: the command line asks, and a form has the configuration's.
+    Written,
 }
 
 /// A stage of an estimate, in order. What a stage makes depends on the settings that enter it and earlier ones, and is

@@ -5,6 +5,7 @@
 
 use super::method::ALL_LINEAR;
 use super::setting::{Group, Kind, Scope, Setting, Stage, Typed, kind_of};
+use super::{LossChoice, Task};
 use crate::error::{Error, ErrorKind};
 
 /// A row without texts for a field of [`Config`]: the stage that it enters, its kind, and how it is read and written.
@@ -101,6 +102,22 @@ pub const SETTINGS: &[Setting] = &[
         label: "objective",
         scope: Scope::Training,
         ..field!(objective, Shape)
+    },
+    Setting {
+        name: "task",
+        label: "model's head",
+        group: Group::Written,
+        scope: Scope::Export,
+        settles: &["assumed-head"],
+        set: |config, text| {
+            config.task = Task::of_class_end(text).map_or_else(|| Typed::read(text), Ok)?;
+            // Another head has another loss.
+            if config.task != Task::Auto {
+                config.loss = LossChoice::Auto;
+            }
+            Ok(())
+        },
+        ..field!(task, Shape)
     },
     Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss, Program) },
     Setting {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::Named;
 use super::setting::{Kind, Typed, Value};
-use super::{Attention, Config, Kernels, PyTorch};
+use super::{Attention, Config, Kernels, PyTorch, Sizes, Task};
 use crate::error::{Error, ErrorKind};
 
 /// A release of transformers; `None` for the one of PyTorch's time.
@@ -124,21 +124,30 @@ pub struct Library {
     pub kernels: Kernels,
     /// The release of transformers.
     pub transformers: Transformers,
+    /// Which head was asked for.
+    pub task: Task,
+    /// Which sizes were asked for.
+    pub sizes: Sizes,
 }
 
 impl Default for Library {
     /// What a configuration has by itself.
     fn default() -> Self {
-        let (attention, kernels) = (Attention::Auto, Kernels::Torch);
-        Self { attention, kernels, transformers: Transformers::LATEST }
+        Self {
+            attention: Attention::Auto,
+            kernels: Kernels::Torch,
+            transformers: Transformers::LATEST,
+            task: Task::Auto,
+            sizes: Sizes::default(),
+        }
     }
 }
 
 impl Config {
-    /// Whose code a configuration's model runs.
+    /// Whose code a configuration's model runs, and what is asked of it.
     pub fn code(&self) -> Library {
-        let Self { attention, kernels, .. } = *self;
-        Library { attention, kernels, transformers: self.library() }
+        let Self { attention, kernels, task, .. } = *self;
+        Library { attention, kernels, transformers: self.library(), task, sizes: Sizes::of(self) }
     }
 
     /// Whether checkpointing is with reentry. By default it is where a library's model has it so (`is_of_library`), and

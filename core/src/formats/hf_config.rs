@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::{Attention, Config, Kernels, Library, LossChoice, Precision};
+use crate::config::{Attention, Config, Kernels, Library, LossChoice, Precision, Sizes, Task};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
@@ -91,7 +91,9 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     let families = families()?;
     let (c, family, left_out) = find_with_parts(&families, whole)?;
     unread::refuse_quantized(whole)?;
-    let architecture = c.words("architectures").first().copied().filter(|_| left_out.is_none());
+    let stated = c.words("architectures").first().copied().filter(|_| left_out.is_none());
+    let asked = asked_class(stated, family, library.task)?;
+    let architecture = asked.as_deref().or(stated);
     let is_own = !family.class.is_empty();
     if !is_own {
         refuse_without_width(c)?;
@@ -124,7 +126,7 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     let is_eager = is_eager(whole, library.attention)?;
     let is_old = !is_own && !library.transformers.has_sdpa(family.model_type);
     let files = family.files(&families)?;
-    let mut run = Run::new(name, c, if task == "Model" { family.base } else { "" });
+    let mut run = Run::new(name, library.sizes, c, if task == "Model" { family.base } else { "" });
     run.know("task", task);
     run.know("architecture", name);
     run.know_whether("eager", is_eager.unwrap_or(is_old));
@@ -133,21 +135,19 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     let outputs = run.files(&files)?;
     refuse_head(c, task, family.task)?;
     diagnostics.extend(unread::report(c, &run.seen)?);
-    let defaults = Config {
-        loss: if computes_loss(&run.builder.graph, &outputs) {
-            LossChoice::Own
-        } else {
-            loss(task)
-        },
-        precision: precision(c),
-        freeze: run.frozen,
-        ..Config::default()
-    };
+    let is_own_loss = computes_loss(&run.builder.graph, &outputs);
+    let loss = if is_own_loss { LossChoice::Own } else { loss(task) };
+    let defaults =
+        Config { loss, precision: precision(c), freeze: run.frozen, ..Config::default() };
     let mut graph = run.builder.graph;
+    graph.loss = asked.is_some().then_some(loss);
+    graph.options = run.options;
     diagnostics.extend(kernels_setting(library, &graph, family.model_type));
     graph.outputs = outputs;
     graph.dims = run.dims;
-    graph.assumed_dims = graph.dims.keys().cloned().collect();
+    // The size of pictures is the configuration's.
+    let is_side = |name: &str| [Sizes::HEIGHT, Sizes::WIDTH].iter().any(|end| name.ends_with(end));
+    graph.assumed_dims = graph.dims.keys().filter(|name| !is_side(name)).cloned().collect();
     graph.diagnostics = diagnostics;
     graph.diagnostics.extend(run.diagnostics);
     Ok((graph, defaults))
@@ -193,14 +193,62 @@ fn refuse_without_width(c: Settings<'_>) -> Result<(), Error> {
 /// What a loss is computed of.
 fn loss(task: &str) -> LossChoice {
     match task {
-        "CausalLM" => LossChoice::CausalLm,
-        "MaskedLM" | "ConditionalGeneration" => LossChoice::MaskedLm,
-        "SequenceClassification" | "TokenClassification" | "ImageClassification" => {
-            LossChoice::CrossEntropy
-        }
-        "QuestionAnswering" | "Contrastive" => LossChoice::Own,
+        "Contrastive" => LossChoice::Own,
         "Denoising" => LossChoice::Mse,
-        _ => LossChoice::Auto,
+        _ => Task::of_class_end(task).map_or(LossChoice::Auto, Task::loss),
+    }
+}
+
+/// The class with the head that is asked for; `None` where none is.
+///
+/// # Errors
+/// When the family has no such head.
+fn asked_class(stated: Option<&str>, family: &Family, task: Task) -> Result<Option<String>, Error> {
+    if task == Task::Auto {
+        return Ok(None);
+    }
+    let heads = heads(family);
+    if !heads.contains(&task) {
+        let names = heads.iter().map(|head| head.name()).collect::<Vec<_>>().join(", ");
+        let message = say!(
+            "{model_type} has no head `{task}` here; its heads are {names}",
+            model_type = family.model_type,
+            task = task.name(),
+            names
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message).about("task"));
+    }
+    let class = stated.map_or(family.model_type, |class| {
+        let ends = ["For", "LMHead", "Model"].iter().filter_map(|end| class.find(end));
+        ends.min().and_then(|end| class.get(..end)).unwrap_or(class)
+    });
+    let end = task.class_end();
+    Ok(Some(if task == Task::Bare { format!("{class}{end}") } else { format!("{class}For{end}") }))
+}
+
+/// The heads that may be asked for, by what the family is usually trained for. A family that lacks one refuses it.
+fn heads(family: &Family) -> &'static [Task] {
+    match Task::of_class_end(family.task).filter(|_| family.class.is_empty()) {
+        Some(Task::CausalLm) => &[
+            Task::CausalLm,
+            Task::SequenceClassification,
+            Task::TokenClassification,
+            Task::QuestionAnswering,
+            Task::Bare,
+        ],
+        Some(Task::MaskedLm) => &[
+            Task::MaskedLm,
+            Task::SequenceClassification,
+            Task::TokenClassification,
+            Task::QuestionAnswering,
+            Task::Bare,
+        ],
+        Some(Task::ConditionalGeneration) => &[Task::ConditionalGeneration, Task::Bare],
+        Some(Task::ImageClassification) => &[Task::ImageClassification, Task::Bare],
+        Some(Task::SemanticSegmentation) => {
+            &[Task::SemanticSegmentation, Task::ImageClassification, Task::Bare]
+        }
+        _ => &[],
     }
 }
 
@@ -372,19 +420,9 @@ fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
 
 /// What a class is for, by the end of its name.
 fn task_of(architecture: &str, usual: &'static str) -> Option<&'static str> {
-    const TASKS: [&str; 8] = [
-        "CausalLM",
-        "MaskedLM",
-        "ConditionalGeneration",
-        "SequenceClassification",
-        "TokenClassification",
-        "QuestionAnswering",
-        "ImageClassification",
-        "SemanticSegmentation",
-    ];
     let (_, end) = architecture.rsplit_once("For").unwrap_or((architecture, ""));
-    if let Some(task) = TASKS.iter().find(|task| **task == end) {
-        return Some(task);
+    if let Some(task) = Task::of_class_end(end).filter(|task| *task != Task::Bare) {
+        return Some(task.class_end());
     }
     let is_bare = architecture.ends_with("Model") || architecture.ends_with("ModelWithProjection");
     let has_usual = architecture.ends_with("LMHeadModel")

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::config::Sizes;
 use crate::diagnostic::{ASSUMED_DIMENSION, Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim, Elements, Graph, Node, ValueId};
@@ -29,8 +30,15 @@ pub struct OpenDim {
     pub default: u64,
     /// Whether it counts the examples of a batch.
     pub batch: bool,
-    /// Names of the inputs that have it, in the file's order.
+    /// Names of the inputs that have it, in the file's order; none for a size of the configuration.
     pub inputs: Vec<String>,
+}
+
+impl OpenDim {
+    /// Whether it is the length of an input: no batch, no side of pictures, and no size that no input has.
+    pub fn is_length(&self) -> bool {
+        !self.batch && !self.inputs.is_empty() && Meaning::of(&self.name) != Meaning::Side
+    }
 }
 
 /// The dimensions that the user may choose, in the order in which the inputs show them.
@@ -65,6 +73,13 @@ pub fn open_dims(graph: &Graph) -> Vec<OpenDim> {
             let default =
                 graph.dims.get(&name).copied().unwrap_or_else(|| Meaning::of(&name).default());
             open.push(OpenDim { inputs: vec![name.clone()], name, default, batch: false });
+        }
+    }
+    for (&name, &size) in &graph.options {
+        if open.iter().all(|known| known.name != name) {
+            let default = size.unwrap_or_else(|| Meaning::of(name).default());
+            let name = name.to_owned();
+            open.push(OpenDim { name, default, batch: false, inputs: Vec::new() });
         }
     }
     open
@@ -194,7 +209,8 @@ impl Meaning {
         let is = |names: &[&str]| names.contains(&name.as_str());
         if has(&["batch"]) || is(&["n", "b", "bs", "bsz"]) {
             Self::Batch
-        } else if has(&["seq", "len", "token", "time", "frame", "context"]) || is(&["s", "t", "l"])
+        } else if has(&["seq", "len", "token", "time", "frame", "context"])
+            || is(&["s", "t", "l", Sizes::TARGET])
         {
             Self::Sequence
         } else if has(&["height", "width", "image", "img"]) || is(&["h", "w"]) {
@@ -278,6 +294,7 @@ impl Binding {
                 let mut alike = open.iter().filter(|dim| match name.as_str() {
                     BATCH => dim.batch,
                     SEQUENCE => Meaning::of(&dim.name) == Meaning::Sequence,
+                    Sizes::TARGET => is_of_decoder(dim),
                     _ => false,
                 });
                 alike.next().filter(|dim| !given.contains_key(&dim.name))
@@ -298,7 +315,8 @@ impl Binding {
         let mut dims = chosen.clone();
         let mut assumed = Vec::new();
         for dim in &open {
-            if chosen.contains_key(&dim.name) {
+            // What no input has is as the configuration states it.
+            if chosen.contains_key(&dim.name) || dim.inputs.is_empty() {
                 continue;
             }
             // A size that the file states is no assumption.
@@ -430,6 +448,12 @@ fn leads(graph: &Graph, name: &str) -> bool {
         leads &= axis == 0 || !matches!(dim, Dim::Named(other) if other == name);
     });
     leads
+}
+
+/// Whether a length is that of what a decoder reads.
+fn is_of_decoder(dim: &OpenDim) -> bool {
+    let is_decoders = |input: &String| input.contains("decoder") || input == "labels";
+    Meaning::of(&dim.name) == Meaning::Sequence && dim.inputs.iter().any(is_decoders)
 }
 
 fn unknown_name(name: &str, open: &[OpenDim]) -> Error {

@@ -50,8 +50,14 @@ pub enum Target {
 /// Whether a choice means next-token cross-entropy of the first floating-point output.
 pub(super) fn is_of_next_token(choice: LossChoice, graph: &Graph, typed: &Typed) -> bool {
     let Some(output) = Output::of(graph, typed) else { return false };
+    let choice = stated(choice, graph);
     let chosen = if choice == LossChoice::Auto { output.suggests() } else { choice };
     chosen == LossChoice::CausalLm && output.check(chosen).is_ok()
+}
+
+/// The loss that is asked for, else that of the head that is.
+fn stated(choice: LossChoice, graph: &Graph) -> LossChoice {
+    if choice == LossChoice::Auto { graph.loss.unwrap_or(choice) } else { choice }
 }
 
 impl Loss {
@@ -65,6 +71,7 @@ impl Loss {
         typed: &Typed,
         sink: &Diagnostics,
     ) -> Result<Self, Error> {
+        let choice = stated(choice, graph);
         let Some(output) = Output::of(graph, typed) else {
             return match choice {
                 LossChoice::Auto => Ok(Self::without_output(sink)),

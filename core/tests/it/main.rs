@@ -6,6 +6,7 @@ mod accuracy;
 mod adapters;
 mod allocator;
 mod allocator_truth;
+mod asked;
 mod attention;
 mod autopsy;
 mod catalogue;

@@ -63,9 +63,9 @@ impl Run {
         model: &Model,
         defaults: &Config,
     ) -> Result<Config, String> {
-        let dims = model.open_dims().into_iter().map(|dim| {
-            let other = self.seq.unwrap_or(dim.default);
-            (dim.name, if dim.batch { self.batch } else { other })
+        let dims = model.open_dims().into_iter().filter(|dim| !dim.inputs.is_empty()).map(|dim| {
+            let length = self.seq.filter(|_| dim.is_length()).unwrap_or(dim.default);
+            (dim.name, if dim.batch { self.batch } else { length })
         });
         // The oracle's transformers is the newest under any PyTorch.
         let defaults = Config { transformers: Transformers::LATEST, ..defaults.clone() };

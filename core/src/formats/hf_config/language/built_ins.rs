@@ -4,6 +4,7 @@ use super::super::settings::{LAYERS_MAX, Settings};
 use super::parser::Expr;
 use super::run::{Run, called};
 use super::value::{Arguments, Value};
+use crate::config::Sizes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::formats::builder::joined;
@@ -26,11 +27,14 @@ const ADDED_MAX: usize = 1024;
 /// COUNT: copies of one value in a list.
 const COPIES_MAX: i64 = 8;
 
+/// Setting of torchvision's classes for the number of classes.
+const CLASSES_OF_TORCHVISION: &str = "num_classes";
+
 /// COUNT: tokens and batch where nobody says.
 const USUAL: [u64; 2] = [512, 8];
 
 /// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
-const BUILT_INS: [&str; 22] = [
+const BUILT_INS: [&str; 25] = [
     "range",
     "len",
     "each",
@@ -45,7 +49,10 @@ const BUILT_INS: [&str; 22] = [
     "note",
     "tokens",
     "window",
+    "targets",
     "numbers",
+    "image",
+    "side",
     "labels",
     "Parameter",
     "Buffer",
@@ -72,11 +79,14 @@ impl<'t> Run<'t> {
             ("Buffer", sizes) => self.state(Member::Buffer, sizes, &named),
             ("tokens", []) => Ok(self.tokens(None)),
             ("tokens", [Value::Int(longest)]) => Ok(self.tokens(Some(*longest))),
+            ("targets", []) => Ok(self.targets()),
             ("window", [Value::Int(window)]) => {
                 self.builder.graph.window = u64::try_from(*window).ok();
                 Ok(Value::None)
             }
             ("numbers", sizes) => self.numbers(DType::Float32, sizes),
+            ("image", [channels, sides @ ..]) => self.image(channels, sides),
+            ("side", [Value::Int(side)]) => self.side(*side).map(Value::Int),
             ("labels", sizes) => self.numbers(DType::Int64, sizes),
             ("family", [Value::Text(..)]) => Ok(Value::None),
             ("range", [Value::Int(end)]) => Ok(Value::List((0..*end).map(Value::Int).collect())),
@@ -154,7 +164,12 @@ impl<'t> Run<'t> {
     ) -> Result<Value<'t>, Error> {
         self.seen.extend(names);
         let first = names.first().copied().unwrap_or_default();
-        let whole = |n: u64| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
+        if first == CLASSES_OF_TORCHVISION
+            && let Value::Int(usual) = usual
+        {
+            let stated = c.maybe(names)?.unwrap_or_else(|| u64::try_from(*usual).unwrap_or(1));
+            return Ok(whole(self.classes(stated)));
+        }
         Ok(match usual {
             Value::None => c.maybe(names)?.map_or(Value::None, whole),
             Value::Int(1..) => c.maybe(names)?.map_or_else(|| usual.clone(), whole),
@@ -191,12 +206,47 @@ impl<'t> Run<'t> {
         }
     }
 
+    /// COUNT: classes of a head that states so many, or as many as the user chose.
+    fn classes(&mut self, stated: u64) -> u64 {
+        self.options.insert(Sizes::CLASSES, Some(stated));
+        self.asked.classes.unwrap_or(stated)
+    }
+
+    /// SIZE: the side of the pictures that a model is built for: that of its configuration, or the user's.
+    fn side(&mut self, stated: i64) -> Result<i64, Error> {
+        let Sizes { height, width, .. } = self.asked;
+        let size = u64::try_from(stated).ok();
+        self.options.extend([(Sizes::HEIGHT, size), (Sizes::WIDTH, size)]);
+        let [Some(height), Some(width)] = [height.or(width), width.or(height)] else {
+            return Ok(stated);
+        };
+        if height != width {
+            let message = say!(
+                "pictures of {height} by {width}: this model is built for square ones, so choose one size for both",
+                height,
+                width
+            );
+            return Err(Error::new(ErrorKind::BadConfig, message));
+        }
+        let side = i64::try_from(height).unwrap_or(i64::MAX);
+        let code = "assumed-image-size";
+        if side != stated && self.diagnostics.iter().all(|note| note.code != code) {
+            let message = say!(
+                "the model is assumed to be built for pictures of {side} by {side}; its configuration is for {stated}",
+                side,
+                stated
+            );
+            self.diagnostics.push(Diagnostic::new(Severity::Info, code, message));
+        }
+        Ok(side)
+    }
+
     /// COUNT: classes of a head, of which a configuration has names.
-    fn labels(&self) -> Result<Value<'t>, Error> {
+    fn labels(&mut self) -> Result<Value<'t>, Error> {
         let named = self.c.part("id2label").map(|names| names.keys().count());
         let named = named.and_then(|count| u64::try_from(count).ok()).filter(|&count| count > 0);
         let count = self.c.maybe(&["num_labels"])?.or(named).unwrap_or(2);
-        Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+        Ok(whole(self.classes(count)))
     }
 
     fn note(&mut self, code: &'t str, message: &str, values: &[Value<'t>]) {
@@ -228,6 +278,34 @@ impl<'t> Run<'t> {
         self.dims.entry("seq".to_owned()).or_insert(usual);
         let dims = vec![Dim::Named("batch".to_owned()), Dim::Named("seq".to_owned())];
         Value::Tensor(self.builder.input(self.input, DType::Int64, dims))
+    }
+
+    /// The decoder's text, an input of its own where its length is chosen; else it is as long as the encoder's.
+    fn targets(&mut self) -> Value<'t> {
+        self.options.insert(Sizes::TARGET, None);
+        if self.asked.target.is_none() {
+            return Value::None;
+        }
+        let dims = ["batch", Sizes::TARGET].map(|name| Dim::Named(name.to_owned()));
+        Value::Tensor(self.builder.input(self.input, DType::Int64, dims.to_vec()))
+    }
+
+    /// An input of pictures of any size: height and width where nobody chooses, and how their names begin.
+    fn image(&mut self, channels: &Value<'t>, sides: &[Value<'t>]) -> Result<Value<'t>, Error> {
+        let (sides, of) = match sides {
+            [sides @ .., Value::Text(of, _)] => (sides, *of),
+            sides => (sides, ""),
+        };
+        let [_, batch] = USUAL;
+        self.dims.insert("batch".to_owned(), batch);
+        let mut dims = vec![Dim::Named("batch".to_owned())];
+        dims.extend(self.sizes(std::slice::from_ref(channels))?.into_iter().map(Dim::Known));
+        for (name, size) in [Sizes::HEIGHT, Sizes::WIDTH].into_iter().zip(self.sizes(sides)?) {
+            let name = format!("{of}{name}");
+            self.dims.insert(name.clone(), size);
+            dims.push(Dim::Named(name));
+        }
+        Ok(Value::Tensor(self.builder.input(self.input, DType::Float32, dims)))
     }
 
     /// An input of numbers, whose batch is open.
@@ -445,7 +523,7 @@ impl<'t> Run<'t> {
                 let all = || list.iter().cloned().cycle().take(list.len().saturating_mul(n));
                 few.then(|| Value::List(all().collect()))
             }),
-            (_, Value::Int(a), Value::Int(b)) => whole(sign, *a, *b),
+            (_, Value::Int(a), Value::Int(b)) => calculated(sign, *a, *b),
             (_, Value::Float(a), Value::Float(b)) => ordered(sign, a, b).map(Value::Flag),
             _ => None,
         };
@@ -469,7 +547,12 @@ fn floats(list: &[Value<'_>]) -> Option<Vec<f64>> {
     list.iter().map(float).collect()
 }
 
-fn whole<'t>(sign: &str, a: i64, b: i64) -> Option<Value<'t>> {
+fn whole<'t>(n: u64) -> Value<'t> {
+    Value::Int(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// `a sign b` of whole numbers.
+fn calculated<'t>(sign: &str, a: i64, b: i64) -> Option<Value<'t>> {
     Some(Value::Int(match sign {
         "+" => a.saturating_add(b),
         "-" => a.saturating_sub(b),

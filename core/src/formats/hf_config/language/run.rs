@@ -7,6 +7,7 @@ use super::super::settings::Settings;
 use super::mistake;
 use super::parser::{Argument, Expr, Function, Statement, StatementKind};
 use super::value::{Arguments, Known, Module, Value};
+use crate::config::Sizes;
 use crate::diagnostic::Diagnostic;
 use crate::error::{Error, ErrorKind};
 use crate::formats::builder::{Builder, joined};
@@ -26,6 +27,10 @@ const ROOT: &str = "WithHead";
 #[derive(Debug)]
 pub(in super::super) struct Run<'t> {
     pub(super) c: Settings<'t>,
+    /// Sizes that the user chose.
+    pub(super) asked: Sizes,
+    /// Sizes that the user may choose though no input has them.
+    pub(in super::super) options: BTreeMap<&'static str, Option<u64>>,
     pub(in super::super) builder: Builder,
     pub(in super::super) diagnostics: Vec<Diagnostic>,
     pub(in super::super) dims: BTreeMap<String, u64>,
@@ -63,9 +68,11 @@ enum Flow<'t> {
 
 impl<'t> Run<'t> {
     /// A run for a class of this name; `base` is the module that has no name.
-    pub(in super::super) fn new(name: &str, c: Settings<'t>, base: &'t str) -> Self {
+    pub(in super::super) fn new(name: &str, asked: Sizes, c: Settings<'t>, base: &'t str) -> Self {
         Self {
             c,
+            asked,
+            options: BTreeMap::new(),
             builder: Builder::new(name, Vec::new()),
             diagnostics: Vec::new(),
             dims: BTreeMap::new(),
