@@ -11,6 +11,7 @@ mod export;
 mod json;
 mod models;
 mod replay;
+mod reports;
 mod run;
 mod scoreboard;
 mod text;

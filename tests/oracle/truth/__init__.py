@@ -7,6 +7,9 @@
 | `zoo` | models with random weights, and a batch for each |
 | `blocks` | activation checkpointing, block by block |
 | `loop` | the training loop that is measured |
+| `trainer` | the same run by transformers' own Trainer |
+| `kernels` | losses without logits, and Liger's layers |
+| `preferences` | training on pairs of texts |
 | `events` | the allocator's history as allocations and frees with their reasons |
 | `record` | runs the loop on the fake device, and asks cuDNN for workspaces |
 | `cudnn` | the real cuDNN's answers, without a device |
