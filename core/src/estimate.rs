@@ -580,7 +580,8 @@ fn emulated(config: &Config) -> Result<Option<Diagnostic>, Error> {
     let is_emulated = device.compute_capability < AMPERE && types.contains(&Some(DType::BFloat16));
     Ok(is_emulated.then(|| {
         let message = say!(
-            "{gpu} computes bf16 by emulation, which is slow; its users choose fp16, such as `--precision amp-fp16`. The              memory is that of bf16",
+            "{gpu} computes bf16 by emulation, which is slow; its users choose fp16, such as `--precision amp-fp16`. \
+             The memory is that of bf16",
             gpu = device.name
         );
         Diagnostic::new(Severity::Info, "emulated-bf16", message)
