@@ -80,8 +80,10 @@ fn place(following: Following) -> impl IntoView {
     let Following { found, place, on_event, on_batch, .. } = following;
     let inside = move || {
         let Some((lead, detail)) = place.get() else {
-            let invite = "Open the model of this run to see which operator allocated it. The settings below are applied then.";
-            return view! { <p>{tr(invite)}</p> }.into_any();
+            let invite = tr(
+                "Open the model of this run to see which operator allocated it. The settings below are applied then.",
+            );
+            return view! { <p>{invite}</p> }.into_any();
         };
         let found = found.get().unwrap_or_default();
         let event = found.place.map(|spot| spot.event);
