@@ -96,8 +96,9 @@ fn unknown(text: &str, wanted: &[String]) -> Sentence {
     const OFFERED: usize = 3;
     let is_of = |starts: &[&str]| {
         wanted.iter().any(|word| {
-            let letters = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
-            starts.iter().any(|start| word == start || letters == *start)
+            // `mi300x` is of the kind `mi`.
+            let kind = word.split(|letter: char| letter.is_ascii_digit()).next();
+            starts.iter().any(|start| word == start || kind == Some(start))
         })
     };
     if let Some((_, why)) = OTHERS.iter().find(|(starts, _)| is_of(starts)) {
