@@ -149,10 +149,7 @@ const KEYS: &[Row] = &[
         Absent(Why::ChangedModel),
     ),
     row(&["optim_target_modules", "lr_groups", "embedding_lr"], Slight(Why::Optimizer)),
-    row(
-        &["reward_model", "trl", "vllm", "ebft", "mora", "hatchery"],
-        Refused(Why::Preference),
-    ),
+    row(&["reward_model", "trl", "vllm", "ebft", "mora", "hatchery"], Refused(Why::Preference)),
     row(
         &["deepspeed", "fsdp", "fsdp_config", "dp_replicate_size", "ring_attn_func"],
         Refused(Why::SeveralGpus),

@@ -83,10 +83,8 @@ pub fn choose(program: &Program, config: &Config, sink: &Diagnostics) -> Result<
     let fused = program.nodes.iter().rfind(|node| node.op == HEAD_LOSS && node.domain == DOMAIN);
     match fused.and_then(|node| node.input(LABELS)) {
         Some(labels) => Loss::of_head(labels, sink).of_libraries(config, true),
-        None => Loss::choose(config.loss, &program.graph, &program.typed, sink)?.of_libraries(
-            config,
-            is_of_next_token(config.loss, &program.graph, &program.typed),
-        ),
+        None => Loss::choose(config.loss, &program.graph, &program.typed, sink)?
+            .of_libraries(config, is_of_next_token(config.loss, &program.graph, &program.typed)),
     }
 }
 

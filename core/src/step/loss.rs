@@ -137,7 +137,8 @@ impl Loss {
 
     /// What a trainer reports of the outputs once the loss is there.
     pub fn report(&self, rt: &Runtime, outputs: &[Tensor]) {
-        let logits = outputs.iter().find(|output| output.rank() == 3 && output.dtype().is_floating());
+        let logits =
+            outputs.iter().find(|output| output.rank() == 3 && output.dtype().is_floating());
         if let Some(logits) = logits.filter(|_| self.is_apart()) {
             preference::report(rt, logits);
         }
