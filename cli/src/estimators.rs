@@ -53,7 +53,7 @@ fn table(rows: &[Row], simulation: &Simulation) -> String {
     for row in rows {
         let About { name, needs, means, leaves_out, .. } = *row.about;
         let (figure, difference, note) = match (row.estimate, row.why_not) {
-            (Some(Estimate { bytes, from }), _) => {
+            (Some(Estimate { bytes, from, .. }), _) => {
                 let from = from.map(|from| format!("{from} to ")).unwrap_or_default();
                 (format!("{from}{bytes}"), percent(bytes, ours(means)), leaves_out)
             }

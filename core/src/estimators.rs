@@ -39,7 +39,8 @@ pub trait Estimator: Sync {
     /// When the model is none that it estimates: why, as a sentence without its full stop.
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str>;
 
-    /// Whether the run survives on its device: by default, if the figure is at most what the process may use.
+    /// Whether the run survives on its device: by default, if the figure is at most what the process may use. Methods
+    /// with an allocator ask [`Evidence::survives`], because an allocator frees its cache before it fails.
     fn survives(&self, evidence: &Evidence<'_>, estimate: Estimate) -> bool {
         estimate.bytes <= evidence.run.usable
     }
@@ -52,11 +53,13 @@ pub struct Estimate {
     pub bytes: Bytes,
     /// The lower end of a class or a range.
     pub from: Option<Bytes>,
+    /// What of it tensors have at once, where it tells them from the rest of a process.
+    pub tensors: Option<Bytes>,
 }
 
 impl From<Bytes> for Estimate {
     fn from(bytes: Bytes) -> Self {
-        Self { bytes, from: None }
+        Self { bytes, from: None, tensors: None }
     }
 }
 
@@ -144,8 +147,9 @@ pub const ALL: &[&dyn Estimator] = &[
 ];
 
 /// All reasons for which one has no figure.
-pub const WHY_NOT: [&str; 5] = [
+pub const WHY_NOT: [&str; 6] = [
     decoder::NONE,
+    megatron::TWO_STACKS,
     veritas::NO_CONVOLUTION,
     learned::NOT_LOADED,
     learned::LANGUAGE,

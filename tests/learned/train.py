@@ -1,7 +1,7 @@
 """Trains the learned estimators: `python train.py FEATURES.csv` (README.md).
 
-Whole families are held out: a family is a module of timm. The weights are whole numbers, parts of 65,536, and all
-accuracies are those of the rounded weights.
+Whole families are held out: a family is a module of timm, with all modules that have a model of the same structure.
+The weights are whole numbers, parts of 65,536, and all accuracies are those of the rounded weights.
 """
 
 import collections
@@ -79,17 +79,18 @@ def read(path: str) -> tuple[list[Run], list[Run]]:
     lines = [line for line in open(path) if not line.startswith('#')]
     seen = {row['model']: row for row in csv.DictReader(lines)}
     timm = [row for row in csv.DictReader(open(MEASURED / 'timm.csv')) if row['model'] in seen]
+    family = families(seen)
     runs = []
     for domain in DOMAINS:
         rows = [row for row in timm if seen[row['model']]['domain'] == domain]
-        sizes = collections.Counter(_model_to_module[row['model']] for row in rows)
+        sizes = collections.Counter(family[row['model']] for row in rows)
         held, so_far = set(), 0
-        for family in sorted(sizes, key=lambda name: zlib.crc32(name.encode())):
-            if so_far < len(rows) / 3 and sizes[family] < len(rows) / 4:
-                held.add(family)
-                so_far += sizes[family]
+        for name in sorted(sizes, key=lambda name: zlib.crc32(name.encode())):
+            if so_far < len(rows) / 3 and sizes[name] < len(rows) / 4:
+                held.add(name)
+                so_far += sizes[name]
         for row in rows:
-            is_held = _model_to_module[row['model']] in held
+            is_held = family[row['model']] in held
             runs.append(Run(seen[row['model']], int(row['batch']), int(row['process']) // MIB, is_held))
     for number, row in enumerate(csv.DictReader(open(MEASURED / 'mlp.csv'))):
         is_held = zlib.crc32(str(number).encode()) % 3 == 0
@@ -97,6 +98,24 @@ def read(path: str) -> tuple[list[Run], list[Run]]:
             runs.append(Run(seen[name], int(row['batch']), int(row['device_mib']), is_held))
     own = [row for row in csv.DictReader(open(MEASURED / 'gpumemnet.csv')) if row['model'] in seen]
     return runs, [Run(seen[row['model']], int(row['batch']), int(row['process']) // MIB, True) for row in own]
+
+
+def structure(seen: dict[str, str]) -> tuple[str, str]:
+    """What two models share that are one network: DeiT-tiny and ViT-tiny."""
+    return seen['parameters'], seen['layers']
+
+
+def families(seen: dict[str, dict[str, str]]) -> dict[str, str]:
+    """The family of each model of timm: modules are one family as soon as they share a structure."""
+    known = {name: _model_to_module[name] for name in seen if name in _model_to_module}
+    joined = {module: module for module in known.values()}
+    modules = collections.defaultdict(set)
+    for name, module in known.items():
+        modules[structure(seen[name])].add(module)
+    for shared in modules.values():
+        names = {joined[module] for module in shared}
+        joined = {module: min(names) if to in names else to for module, to in joined.items()}
+    return {name: joined[module] for name, module in known.items()}
 
 
 def rounded(model: nn.Module) -> None:

@@ -24,16 +24,25 @@ pub(crate) type Answered = Result<Answer, String>;
 /// What all estimators say about a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// What the process has in use besides the allocator's memory.
+    /// The CUDA context: as measured on the machine, where it was.
     pub(crate) context: Bytes,
     /// What the process may use on the GPU.
     pub(crate) capacity: Bytes,
     /// What we expect nine runs in ten to need.
     pub(crate) interval: Option<Interval>,
+    /// What we say when we are told the context that was measured on the machine.
+    pub(crate) told: Option<Told>,
     /// By position in [`ALL`]; `None` where an estimator does not answer about such a model.
     pub(crate) said: Vec<Option<Said>>,
     /// How long the simulation took.
     pub(crate) took: Option<Duration>,
+}
+
+/// What we say of a run whose context is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) said: Said,
+    pub(crate) interval: Option<Interval>,
 }
 
 /// What one of them says.
@@ -107,20 +116,36 @@ fn of_model(
 fn of(model: &Model, config: &Config) -> Result<Answer, Error> {
     let start = Instant::now();
     let mut stages = Stages::default();
-    let simulation = model.simulate(config, &mut stages)?;
-    let run = estimators::Run::of(model, &simulation, &mut stages)?;
+    // A user knows the card, but not what its driver and libraries take on this machine.
+    let asked = Config { context: None, ..config.clone() };
+    let simulation = model.simulate(&asked, &mut stages)?;
+    let verdict = simulation.verdict();
+    let context = config.context.unwrap_or(verdict.context);
+    let run = estimators::Run::of(model, &simulation, &mut stages)?.with_measured_context(context);
     let evidence = Evidence::of(&run);
     let took = Some(start.elapsed());
-    let say = |estimator: &&dyn Estimator| {
-        let start = Instant::now();
-        let estimate = estimator.estimate(&evidence).ok()?;
-        let took = Some(start.elapsed());
-        Some(Said { estimate, survives: estimator.survives(&evidence, estimate), took })
+    let said = ALL.iter().map(|estimator| say(*estimator, &evidence)).collect();
+    let told = match config.context {
+        Some(_) => told(model, config, &mut stages)?,
+        None => None,
     };
-    let verdict = simulation.verdict();
-    let said = ALL.iter().map(say).collect();
-    let (context, capacity, interval) = (verdict.context, verdict.usable(), verdict.interval);
-    Ok(Answer { context, capacity, interval, said, took })
+    let (capacity, interval) = (verdict.usable(), verdict.interval);
+    Ok(Answer { context, capacity, interval, told, said, took })
+}
+
+fn told(model: &Model, config: &Config, stages: &mut Stages) -> Result<Option<Told>, Error> {
+    let simulation = model.simulate(config, stages)?;
+    let interval = simulation.verdict().interval;
+    let run = estimators::Run::of(model, &simulation, stages)?;
+    let said = say(ALL[0], &Evidence::of(&run));
+    Ok(said.map(|said| Told { said, interval }))
+}
+
+fn say(estimator: &dyn Estimator, evidence: &Evidence<'_>) -> Option<Said> {
+    let start = Instant::now();
+    let estimate = estimator.estimate(evidence).ok()?;
+    let took = Some(start.elapsed());
+    Some(Said { estimate, survives: estimator.survives(evidence, estimate), took })
 }
 
 /// The run's own settings come after those of all runs, and these after what the model suggests.

@@ -1,18 +1,21 @@
 //! Scores of all estimators, over each source and over all of them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use highwater_core::Bytes;
 use highwater_core::estimators::scores::{Estimated, Measured, Scores, error, median};
 use highwater_core::estimators::{ALL, About, Means};
 
-use super::answers::{Answer, Answered};
+use super::answers::{Answer, Answered, Said};
 use super::runs::Run;
 use super::sources::Source;
 
 /// Who made an estimate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
+    /// Highwater, told the CUDA context that was measured on the machine.
+    Told,
     /// An estimator, by its position in [`ALL`].
     Us(usize),
     /// A system, whose figures others published; by its id.
@@ -25,6 +28,8 @@ pub(crate) struct Point<'a> {
     pub(crate) source: &'a Source,
     pub(crate) run: &'a Run,
     pub(crate) by: By,
+    /// What it is compared with.
+    pub(crate) means: Means,
     pub(crate) estimated: Estimated,
     /// The lower end of a range.
     pub(crate) from: Option<Bytes>,
@@ -62,6 +67,7 @@ impl By {
     pub(crate) fn id(&self) -> &str {
         match self {
             Self::Us(at) => ALL[*at].about().id,
+            Self::Told => "highwater-told",
             Self::Others(id) => id,
         }
     }
@@ -70,6 +76,7 @@ impl By {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Us(at) => ALL[*at].about().name.to_owned(),
+            Self::Told => format!("{}, told the context", ALL[0].about().name),
             Self::Others(id) => {
                 format!("{}, as published", about(id).map_or(id.as_str(), |about| about.name))
             }
@@ -78,7 +85,8 @@ impl By {
 
     /// What it needs, where that is known.
     pub(crate) fn needs(&self) -> &'static str {
-        about(self.id()).map_or("", |about| about.needs.name())
+        let id = if *self == Self::Told { ALL[0].about().id } else { self.id() };
+        about(id).map_or("", |about| about.needs.name())
     }
 
     pub(crate) const fn is_published(&self) -> bool {
@@ -92,7 +100,8 @@ impl Point<'_> {
             Some((need, _)) => Some(need),
             None => None,
         };
-        Measured { need, survived: self.run.survived, capacity: self.capacity }
+        let (row, survived, capacity) = (self.run.line, self.run.survived, self.capacity);
+        Measured { row, need, survived, capacity }
     }
 
     /// The error in hundredths of a percent; none of a run that failed.
@@ -129,50 +138,67 @@ pub(crate) fn points<'a>(sources: &'a [Source], answers: &[Vec<Answered>]) -> Ve
 
 fn of_run<'a>(source: &'a Source, run: &'a Run, answer: &Answer) -> Vec<Point<'a>> {
     let &Answer { context, capacity, .. } = answer;
-    let estimated = answer.said.iter().enumerate().filter_map(|(at, said)| Some((at, (*said)?)));
-    let ours = estimated.map(|(at, said)| Point {
-        source,
-        run,
-        by: By::Us(at),
-        estimated: Estimated { bytes: said.estimate.bytes, survives: said.survives },
-        from: said.estimate.from,
-        need: run.measured.need(ALL[at].about().means, context),
-        capacity,
-        took: said.took,
-    });
-    let published = run.published.iter().map(|(id, bytes)| {
-        let means = about(id).map_or(Means::Process, |about| about.means);
-        Point {
-            source,
-            run,
-            by: By::Others(id.clone()),
-            estimated: Estimated { bytes: *bytes, survives: *bytes <= capacity },
-            from: None,
-            need: run.measured.need(means, context),
-            capacity,
-            took: None,
-        }
-    });
+    let point = |by: By, means: Means, bytes: Bytes, survives: bool| {
+        let (estimated, need) = (Estimated { bytes, survives }, run.measured.need(means, context));
+        Point { source, run, by, means, estimated, from: None, need, capacity, took: None }
+    };
+    // Whose figure is of tensors, or has one, is not asked how it would fit: all are given the same context.
+    let tensors =
+        |by: By, bytes: Bytes| point(by, Means::Tensors, bytes, bytes + context <= capacity);
+    let mut points = Vec::new();
+    for (at, said) in answer.said.iter().enumerate() {
+        let Some(Said { estimate, survives, took }) = *said else { continue };
+        let of_it = match ALL[at].about().means {
+            Means::Process => {
+                let process = point(By::Us(at), Means::Process, estimate.bytes, survives);
+                let part = estimate.tensors.map(|bytes| tensors(By::Us(at), bytes));
+                [Some(Point { from: estimate.from, ..process }), part]
+            }
+            Means::Tensors => [Some(tensors(By::Us(at), estimate.bytes)), None],
+        };
+        points.extend(of_it.into_iter().flatten().map(|point| Point { took, ..point }));
+    }
+    let told = answer.told.map(|told| told.said);
+    points.extend(
+        told.map(|said| point(By::Told, Means::Process, said.estimate.bytes, said.survives)),
+    );
+    for (id, bytes) in &run.published {
+        let by = By::Others(id.clone());
+        points.push(match about(id).map_or(Means::Process, |about| about.means) {
+            Means::Process => point(by, Means::Process, *bytes, *bytes <= capacity),
+            Means::Tensors => tensors(by, *bytes),
+        });
+    }
     // An estimate is scored if there is something to compare it with.
-    let is_scored = |point: &Point<'_>| point.need.is_some() || !run.measured.is_known();
-    ours.chain(published).filter(is_scored).collect()
+    points.retain(|point| point.need.is_some() || !run.measured.is_known());
+    points
+}
+
+/// Points of one table.
+pub(crate) fn of<'a, 'p>(
+    points: &'a [Point<'p>],
+    means: Means,
+) -> impl Iterator<Item = &'a Point<'p>> + Clone {
+    points.iter().filter(move |point| point.means == means)
+}
+
+/// Who has an estimate among points: Highwater first, then in the order of [`ALL`], then what others published.
+pub(crate) fn all_of<'a>(points: impl Iterator<Item = &'a Point<'a>>) -> Vec<By> {
+    let found: BTreeSet<By> = points.map(|point| point.by.clone()).collect();
+    let mut found: Vec<By> = found.into_iter().collect();
+    found.sort_by_key(|by| *by != By::Us(0));
+    found
 }
 
 /// A line for each estimator: the smallest median error first, then those without one.
 pub(crate) fn lines<'a>(points: &(impl Iterator<Item = &'a Point<'a>> + Clone)) -> Vec<Line> {
-    let mut all: Vec<By> = (0..ALL.len()).map(By::Us).collect();
-    for point in points.clone() {
-        if !all.contains(&point.by) {
-            all.push(point.by.clone());
-        }
-    }
     let line = |by: By| {
         let of_it = points.clone().filter(|point| point.by == by);
         let scores = Scores::of(of_it.clone().map(|point| (point.estimated, point.measured())));
         let took = middle(of_it.filter_map(|point| point.took));
         Line { by, scores, took }
     };
-    let mut lines: Vec<Line> = all.into_iter().map(line).collect();
+    let mut lines: Vec<Line> = all_of(points.clone()).into_iter().map(line).collect();
     let rank = |line: &Line| {
         let Scores { errors, verdicts, .. } = &line.scores;
         let right = verdicts.hundredths().unwrap_or(0);
@@ -188,7 +214,8 @@ pub(crate) fn agreements(sources: &[Source], points: &[Point<'_>]) -> Vec<Agreem
     for source in sources {
         let here = || points.iter().filter(|point| point.source.about.id == source.about.id);
         for (at, estimator) in ALL.iter().enumerate() {
-            let of = |by: By| here().filter(move |point| point.by == by);
+            let means = estimator.about().means;
+            let of = |by: By| here().filter(move |point| point.by == by && point.means == means);
             let theirs: Vec<_> = of(By::Others(estimator.about().id.to_owned())).collect();
             let ours = of(By::Us(at));
             let is_same = |a: &Point<'_>, b: &Point<'_>| std::ptr::eq(a.run, b.run);

@@ -1,15 +1,16 @@
 //! How often the truth lies in our intervals, and our errors by family of models.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use highwater_core::Bytes;
 use highwater_core::bytes::grouped;
+use highwater_core::device::Interval;
 use highwater_core::estimators::Means;
 use highwater_core::estimators::scores::{Errors, Scores, Share};
 
 use super::answers::{Answer, Answered};
-use super::board::{By, Point};
+use super::board::{self, By, Point};
 use super::runs::Run;
 use super::sources::Source;
 use super::tables::or_dash;
@@ -26,8 +27,8 @@ pub(crate) struct Intervals {
 }
 
 impl Intervals {
-    fn add(&mut self, (need, answer): (Bytes, &Answer)) {
-        let Some(interval) = answer.interval else { return };
+    fn add(&mut self, need: Bytes, interval: Option<Interval>) {
+        let Some(interval) = interval else { return };
         if need < interval.low {
             self.below += 1;
         } else if need > interval.high {
@@ -75,7 +76,7 @@ fn was_used(run: &Run) -> bool {
 pub(crate) fn sentence(sources: &[Source], answers: &[Vec<Answered>]) -> String {
     let mut all = Intervals::default();
     for (source, answers) in sources.iter().zip(answers) {
-        measured(source, answers).for_each(|(_, need, answer)| all.add((need, answer)));
+        measured(source, answers).for_each(|(_, need, answer)| all.add(need, answer.interval));
     }
     if all.runs() == 0 {
         return String::new();
@@ -91,38 +92,47 @@ pub(crate) fn sentence(sources: &[Source], answers: &[Vec<Answered>]) -> String 
 
 /// The table of intervals: by source, of families that the constants were taken from and of others.
 pub(crate) fn intervals(sources: &[Source], answers: &[Vec<Answered>]) -> String {
-    let mut text = "| source | families | runs | inside | need less | need more |\n".to_owned();
-    text += "|---|---|---:|---:|---:|---:|\n";
-    let mut totals: BTreeMap<bool, Intervals> = BTreeMap::new();
+    let mut text =
+        "| source | families | context | runs | inside | need less | need more |\n".to_owned();
+    text += "|---|---|---|---:|---:|---:|---:|\n";
     for (source, answers) in sources.iter().zip(answers) {
-        let mut halves: BTreeMap<bool, Intervals> = BTreeMap::new();
+        let mut halves: BTreeMap<bool, [Intervals; 2]> = BTreeMap::new();
         for (run, need, answer) in measured(source, answers) {
-            let used = was_used(run);
-            halves.entry(used).or_default().add((need, answer));
-            if run.spec.is_none() {
-                totals.entry(used).or_default().add((need, answer));
+            let [as_asked, told] = halves.entry(was_used(run)).or_default();
+            as_asked.add(need, answer.interval);
+            told.add(need, answer.told.and_then(|told| told.interval));
+        }
+        for (used, halves) in halves {
+            for (context, half) in ["not known", "told"].into_iter().zip(halves) {
+                text += &line(&source.about.name, used, context, half);
             }
         }
-        for (used, half) in halves {
-            text += &line(&source.about.name, used, half);
-        }
-    }
-    for (used, half) in totals {
-        text += &line("all but perceptrons", used, half);
     }
     text
 }
 
-fn line(name: &str, used: bool, half: Intervals) -> String {
+fn line(name: &str, used: bool, context: &str, half: Intervals) -> String {
+    if half.runs() == 0 {
+        return String::new();
+    }
     let families = if used { "used" } else { "not used" };
     let [inside, below, above] = [half.inside, half.below, half.above].map(|part| half.share(part));
-    format!("| {name} | {families} | {} | {inside} | {below} | {above} |\n", grouped(half.runs()))
+    let runs = grouped(half.runs());
+    format!("| {name} | {families} | {context} | {runs} | {inside} | {below} | {above} |\n")
 }
 
 /// Our errors by family of models, the smallest first; families with few runs are one.
 pub(crate) fn families(points: &[Point<'_>]) -> String {
     let mut by_family: BTreeMap<&str, Vec<&Point<'_>>> = BTreeMap::new();
-    let ours = points.iter().filter(|point| point.by == By::Us(0) && point.error().is_some());
+    // Told the context, where it was measured: the rest is the same for all families.
+    let told = points.iter().filter(|point| point.by == By::Told);
+    let told: BTreeSet<&str> = told.map(|point| point.source.about.id.as_str()).collect();
+    let is_ours = |point: &&Point<'_>| {
+        let is_told = told.contains(point.source.about.id.as_str());
+        point.by == if is_told { By::Told } else { By::Us(0) }
+    };
+    let ours = board::of(points, Means::Process).filter(is_ours);
+    let ours = ours.filter(|point| point.error().is_some());
     for point in ours.filter(|point| point.run.spec.is_none()) {
         by_family.entry(family(point.run)).or_default().push(point);
     }

@@ -1,7 +1,8 @@
 //! Estimates that are kept: a line per run, with a column for each estimator.
 //!
-//! A cell has the estimate in bytes, both ends where it is a range (`8000-16000`), and `fits` where the figure exceeds
-//! the GPU's memory and the estimator expects the run to survive.
+//! A cell has the estimate in bytes, both ends where it is a range (`8000-16000`), what of it tensors have where that is
+//! known (`16000/12000`), and `fits` where the figure exceeds the GPU's memory and the estimator expects the run to
+//! survive.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,15 @@ use highwater_core::Bytes;
 use highwater_core::device::Interval;
 use highwater_core::estimators::{ALL, Estimate};
 
-use super::answers::{Answer, Answered, Said};
+use super::answers::{Answer, Answered, Said, Told};
 use super::runs::Run;
 use super::sources::Source;
 
 /// Columns that tell runs apart: those of [`key`].
 const KEY: [&str; 4] = ["source", "line", "model", "batch"];
+
+/// Columns of ours: the interval, and what we say when the context is told.
+const OURS: [&str; 5] = ["low", "high", "highwater-told", "told_low", "told_high"];
 
 fn key(source: &Source, run: &Run) -> [String; 4] {
     [source.about.id.clone(), run.line.to_string(), run.model.clone(), run.batch.to_string()]
@@ -24,11 +28,8 @@ fn key(source: &Source, run: &Run) -> [String; 4] {
 /// The table of all answers.
 pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
     let ids = ALL.iter().map(|one| one.about().id);
-    let heads = KEY
-        .into_iter()
-        .chain(["context", "capacity", "low", "high"])
-        .chain(ids)
-        .chain(["left_out"]);
+    let heads =
+        KEY.into_iter().chain(["context", "capacity"]).chain(OURS).chain(ids).chain(["left_out"]);
     let mut lines = vec![heads.map(str::to_owned).collect()];
     for (source, answers) in sources.iter().zip(answers) {
         for (run, answered) in source.runs.iter().zip(answers) {
@@ -36,16 +37,14 @@ pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
             match answered {
                 Ok(answer) => {
                     line.extend([answer.context, answer.capacity].map(|bytes| bytes.0.to_string()));
-                    let ends = answer.interval.map(|Interval { low, high }| [low, high]);
-                    line.extend(ends.map_or_else(
-                        || [String::new(), String::new()],
-                        |ends| ends.map(|bytes| bytes.0.to_string()),
-                    ));
+                    line.extend(ends(answer.interval));
+                    line.push(cell(answer.told.map(|told| told.said), answer.capacity));
+                    line.extend(ends(answer.told.and_then(|told| told.interval)));
                     line.extend(answer.said.iter().map(|said| cell(*said, answer.capacity)));
                     line.push(String::new());
                 }
                 Err(reason) => {
-                    line.extend(vec![String::new(); ALL.len() + 4]);
+                    line.extend(vec![String::new(); 2 + OURS.len() + ALL.len()]);
                     line.push(reason.lines().next().unwrap_or_default().to_owned());
                 }
             }
@@ -55,13 +54,19 @@ pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
     super::csv(&lines)
 }
 
+fn ends(interval: Option<Interval>) -> [String; 2] {
+    let ends = interval.map(|Interval { low, high }| [low, high].map(|end| end.0.to_string()));
+    ends.unwrap_or_default()
+}
+
 fn cell(said: Option<Said>, capacity: Bytes) -> String {
-    let Some(Said { estimate: Estimate { bytes, from }, survives, .. }) = said else {
+    let Some(Said { estimate: Estimate { bytes, from, tensors }, survives, .. }) = said else {
         return String::new();
     };
     let from = from.map(|from| format!("{}-", from.0)).unwrap_or_default();
+    let tensors = tensors.map(|bytes| format!("/{}", bytes.0)).unwrap_or_default();
     let fits = if survives && bytes > capacity { " fits" } else { "" };
-    format!("{from}{}{fits}", bytes.0)
+    format!("{from}{}{tensors}{fits}", bytes.0)
 }
 
 /// The answers that a table has about these runs.
@@ -110,11 +115,14 @@ fn answer(cells: &BTreeMap<&str, &str>) -> Result<Answered, String> {
     for estimator in ALL {
         said.push(self::said(get(estimator.about().id)?, capacity)?);
     }
-    let interval = match (get("low")?, get("high")?) {
-        ("", _) => None,
-        (low, high) => Some(Interval { low: bytes(low)?, high: bytes(high)? }),
+    let interval = |low: &str, high: &str| match (get(low)?, get(high)?) {
+        ("", _) => Ok::<_, String>(None),
+        (low, high) => Ok(Some(Interval { low: bytes(low)?, high: bytes(high)? })),
     };
-    Ok(Ok(Answer { context, capacity, interval, said, took: None }))
+    let [low, high, told, told_low, told_high] = OURS;
+    let (interval, known) = (interval(low, high)?, interval(told_low, told_high)?);
+    let told = self::said(get(told)?, capacity)?.map(|said| Told { said, interval: known });
+    Ok(Ok(Answer { context, capacity, interval, told, said, took: None }))
 }
 
 fn said(cell: &str, capacity: Bytes) -> Result<Option<Said>, String> {
@@ -124,7 +132,10 @@ fn said(cell: &str, capacity: Bytes) -> Result<Option<Said>, String> {
     let (figure, fits) = cell.split_once(' ').map_or((cell, false), |(figure, _)| (figure, true));
     let (from, figure) =
         figure.split_once('-').map_or((None, figure), |(from, to)| (Some(from), to));
-    let estimate = Estimate { bytes: bytes(figure)?, from: from.map(bytes).transpose()? };
+    let (figure, tensors) =
+        figure.split_once('/').map_or((figure, None), |(figure, of_it)| (figure, Some(of_it)));
+    let (from, tensors) = (from.map(bytes).transpose()?, tensors.map(bytes).transpose()?);
+    let estimate = Estimate { bytes: bytes(figure)?, from, tensors };
     let survives = fits || estimate.bytes <= capacity;
     Ok(Some(Said { estimate, survives, took: None }))
 }

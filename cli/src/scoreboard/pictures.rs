@@ -4,7 +4,7 @@ use highwater_core::estimators::ALL;
 use highwater_draw::palette::{Ink, Palette};
 use highwater_draw::scatter::{self, Chart, Dot, Series};
 
-use super::board::{By, Point};
+use super::board::{self, By, Point};
 
 /// Estimators with a colour of their own, and it.
 const CHOSEN: [(&str, Ink); 5] = [
@@ -18,7 +18,9 @@ const CHOSEN: [(&str, Ink); 5] = [
 /// The pictures, by their names.
 pub(crate) fn all(points: &[Point<'_>]) -> Vec<(&'static str, String)> {
     let dots = |at: usize| -> Vec<Dot> {
-        let of_it = points.iter().filter(|point| point.by == By::Us(at) && point.run.survived);
+        let means = ALL[at].about().means;
+        let of_it =
+            board::of(points, means).filter(|point| point.by == By::Us(at) && point.run.survived);
         let dot = |point: &Point<'_>| {
             let (measured, _) = point.need?;
             Some(Dot { batch: point.run.batch, measured, estimate: point.estimated.bytes })

@@ -48,14 +48,18 @@ impl Sizes {
         self.process.is_some() || self.allocated.is_some() || self.reserved.is_some()
     }
 
-    /// What an estimate should be, and the word for it. `context` is added to reserved memory.
+    /// What an estimate should be, and the word for it. `context` is what a process has besides reserved memory: it is
+    /// added to that, and subtracted from the process where tensors are asked for.
     pub(crate) fn need(self, means: Means, context: Bytes) -> Option<(Bytes, &'static str)> {
-        let process = self.process.map(|bytes| (bytes, "process"));
-        let reserved = self.reserved.map(|bytes| (bytes + context, "reserved+context"));
-        let process = if process.is_some() { process } else { reserved };
+        let Self { process, allocated, reserved } = self;
         match means {
-            Means::Process => process,
-            Means::Tensors => self.allocated.map(|bytes| (bytes, "allocated")).or(process),
+            Means::Process => process
+                .map(|bytes| (bytes, "process"))
+                .or_else(|| reserved.map(|bytes| (bytes + context, "reserved+context"))),
+            Means::Tensors => allocated
+                .map(|bytes| (bytes, "allocated"))
+                .or_else(|| reserved.map(|bytes| (bytes, "reserved")))
+                .or_else(|| process.map(|bytes| (bytes - context, "process-context"))),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use highwater_core::bytes::grouped;
-use highwater_core::estimators::ALL;
 use highwater_core::estimators::scores::{Errors, Scores, Share, percent};
+use highwater_core::estimators::{ALL, Means};
 use serde_json::{Value, json};
 
 use super::answers::Answered;
@@ -19,19 +19,26 @@ use crate::text::{FAINT, HEAD};
 /// COUNT: runs without an estimate that are listed.
 const LEFT_OUT_MAX: usize = 10;
 
-/// Columns behind the name of an estimator.
+/// Columns behind the name of an estimator. A scheduler grants memory to processes, so that tensors have no [`GRANTS`].
 const HEADS: [&str; 10] =
     ["needs", "runs", "median", "90 %", "worst", "under", "fails", "conserved", "verdicts", "time"];
 
-/// The scores of all and of each source.
+/// Columns about runs that a scheduler would lose or save.
+const GRANTS: [&str; 2] = ["fails", "conserved"];
+
+/// Both comparisons, and their names.
+const TABLES: [(Means, &str); 2] =
+    [(Means::Process, "Memory of the process"), (Means::Tensors, "Memory of tensors")];
+
+/// The scores of each source.
 pub(crate) fn text(sources: &[Source], answers: &[Vec<Answered>], points: &[Point<'_>]) -> String {
     let mut text = String::new();
     for source in sources {
-        let of_source = points.iter().filter(|point| is_of(point, source));
-        text += &section(&title(source), &board::lines(&of_source));
-    }
-    if sources.len() > 1 {
-        text += &section("All runs", &board::lines(&points.iter()));
+        writeln!(text, "{HEAD}{}{HEAD:#}\n", title(source)).ok();
+        for (means, name) in TABLES {
+            let of_source = board::of(points, means).filter(|point| is_of(point, source));
+            text += &section(name, &board::lines(&of_source), means);
+        }
     }
     let left_out = left_out(sources, answers);
     if !left_out.is_empty() {
@@ -50,8 +57,9 @@ pub(crate) fn text(sources: &[Source], answers: &[Vec<Answered>], points: &[Poin
 fn legend(answers: &[Vec<Answered>]) -> String {
     let mut text = "Errors are absolute and of runs that survived. under: estimates below the measured need. fails: \
                     PEF, runs lost by trusting the\nestimate; conserved: MCP, memory left for others per run. Both count a need \
-                    above the estimate as a failure; nothing was run again.\nverdicts: right answers to whether the \
-                    run survives. time: of an estimate, after the simulation that all share.\n"
+                    above the estimate as a failure; nothing was run again.\nverdicts: rows whose answers to whether the \
+                    run survives are all right. time: of an estimate, after the simulation that all\nshare. Tensors are \
+                    compared with allocated memory, or with that of the process without its context.\n"
         .to_owned();
     let times = answers.iter().flatten().flatten().filter_map(|it| it.took);
     if let Some(median) = board::middle(times) {
@@ -71,27 +79,52 @@ fn is_of(point: &Point<'_>, source: &Source) -> bool {
     std::ptr::eq(point.source, source)
 }
 
-fn section(title: &str, lines: &[Line]) -> String {
-    let mut table = Table::of_numbers_behind(2);
-    let [a, b, c, d, e, f, g, h, i, j] = HEADS.map(|head| Cell::styled(head, HEAD));
-    table.row([Cell::styled("estimator", HEAD), a, b, c, d, e, f, g, h, i, j]);
-    for line in lines.iter().filter(|line| line.scores.runs > 0) {
-        let [a, b, c, d, e, f, g, h, i] = cells(line).map(Cell::from);
-        let time = line.took.map(duration).unwrap_or_default();
-        table.row([line.by.name().into(), a, b, c, d, e, f, g, h, i, time.into()]);
-    }
-    let silent: Vec<String> =
-        lines.iter().filter(|line| line.scores.runs == 0).map(|line| line.by.name()).collect();
+fn section(title: &str, lines: &[Line], means: Means) -> String {
+    let table = match means {
+        Means::Process => table::<{ HEADS.len() + 1 }>(title, lines, means),
+        Means::Tensors => table::<{ HEADS.len() + 1 - GRANTS.len() }>(title, lines, means),
+    };
+    let silent = ALL.iter().enumerate().filter(|(at, estimator)| {
+        estimator.about().means == means && lines.iter().all(|line| line.by != By::Us(*at))
+    });
+    let silent: Vec<&str> = silent.map(|(_, estimator)| estimator.about().name).collect();
     let silent = match silent.as_slice() {
         [] => String::new(),
         names => format!("{FAINT}No answer: {}.{FAINT:#}\n", names.join(", ")),
     };
-    format!("{HEAD}{title}{HEAD:#}\n{}{silent}\n", table.render(""))
+    format!("{table}{silent}\n")
 }
 
-/// The cells of [`HEADS`], without the time.
-fn cells(line: &Line) -> [String; 9] {
-    let Line { by, scores, .. } = line;
+/// A name and [`heads`] as `N` columns.
+fn table<const N: usize>(title: &str, lines: &[Line], means: Means) -> String {
+    let mut table = Table::of_numbers_behind(2);
+    let row = |name: Cell, cells: Vec<Cell>| -> [Cell; N] {
+        let mut cells = [name].into_iter().chain(cells);
+        std::array::from_fn(|_| cells.next().unwrap_or_else(|| "".into()))
+    };
+    let heads = heads(means).map(|head| Cell::styled(head, HEAD));
+    table.row(row(Cell::styled(title, HEAD), heads.collect()));
+    for line in lines {
+        let cells = cells(line, means).into_iter().map(Cell::from);
+        table.row(row(line.by.name().into(), cells.collect()));
+    }
+    table.render("")
+}
+
+/// Those of [`HEADS`] that a table has.
+fn heads(means: Means) -> impl Iterator<Item = &'static str> + Clone {
+    HEADS.into_iter().filter(move |head| means == Means::Process || !GRANTS.contains(head))
+}
+
+/// The cells of [`heads`].
+fn cells(line: &Line, means: Means) -> Vec<String> {
+    let all = HEADS.into_iter().zip(all_cells(line));
+    let is_shown = |head: &str| heads(means).any(|shown| shown == head);
+    all.filter(|(head, _)| is_shown(head)).map(|(_, cell)| cell).collect()
+}
+
+fn all_cells(line: &Line) -> [String; HEADS.len()] {
+    let Line { by, scores, took } = line;
     let Scores { runs, errors, verdicts, failures, .. } = scores;
     let share = |share: Share| or_dash(share.hundredths());
     let conserved = if failures.of > 0 { scores.conserved().short() } else { "-".to_owned() };
@@ -105,6 +138,7 @@ fn cells(line: &Line) -> [String; 9] {
         share(*failures),
         conserved,
         share(*verdicts),
+        took.map(duration).unwrap_or_default(),
     ]
 }
 
@@ -150,16 +184,18 @@ pub(crate) fn left_out(sources: &[Source], answers: &[Vec<Answered>]) -> Vec<Str
 /// Scores as JSON.
 pub(crate) fn json(sources: &[Source], answers: &[Vec<Answered>], points: &[Point<'_>]) -> String {
     let of_source = |source: &Source| {
-        let of_it = points.iter().filter(|point| is_of(point, source));
+        let scores = |means| {
+            scores(&board::lines(&board::of(points, means).filter(|point| is_of(point, source))))
+        };
         let super::sources::About { id, name, from, settings, .. } = &source.about;
         json!({
             "id": id, "name": name, "from": from, "settings": settings,
-            "runs": source.runs.len(), "scores": scores(&board::lines(&of_it)),
+            "runs": source.runs.len(), "scores": scores(Means::Process),
+            "tensors": scores(Means::Tensors),
         })
     };
     let value = json!({
         "sources": sources.iter().map(of_source).collect::<Vec<_>>(),
-        "all": scores(&board::lines(&points.iter())),
         "left_out": left_out(sources, answers),
     });
     format!("{value:#}\n")
@@ -246,12 +282,16 @@ pub(crate) fn markdown(
 ) -> BTreeMap<&'static str, String> {
     let mut each = String::new();
     for source in sources {
-        let of_it = points.iter().filter(|point| is_of(point, source));
-        write!(each, "### {}\n\n{}\n", source.about.name, scored(&board::lines(&of_it))).ok();
+        writeln!(each, "### {}\n", source.about.name).ok();
+        for (means, name) in TABLES {
+            let of_it = board::of(points, means).filter(|point| is_of(point, source));
+            writeln!(each, "{}", scored(name, &board::lines(&of_it), means)).ok();
+        }
     }
     BTreeMap::from([
         ("sources", listed(sources, answers)),
-        ("all", scored(&board::lines(&points.iter()))),
+        ("process", by_source(sources, points, Means::Process)),
+        ("tensors", by_source(sources, points, Means::Tensors)),
         ("each", each),
         ("published", published(sources, points)),
         ("intervals", confidence::intervals(sources, answers)),
@@ -259,20 +299,56 @@ pub(crate) fn markdown(
     ])
 }
 
+/// A row for each estimator and a column for each source: the median error and that of 9 in 10 runs, or where no need is
+/// known, the share of right verdicts.
+fn by_source(sources: &[Source], points: &[Point<'_>], means: Means) -> String {
+    let names = sources.iter().map(|source| source.about.name.as_str()).collect::<Vec<_>>();
+    let mut text =
+        format!("| estimator | {} |\n|---|{}\n", names.join(" | "), "---:|".repeat(names.len()));
+    let lines: Vec<Vec<Line>> = sources
+        .iter()
+        .map(|source| board::lines(&board::of(points, means).filter(|point| is_of(point, source))))
+        .collect();
+    for by in board::all_of(board::of(points, means)) {
+        let cell = |lines: &Vec<Line>| {
+            let Some(line) = lines.iter().find(|line| line.by == by) else { return String::new() };
+            let Scores { errors, verdicts, .. } = &line.scores;
+            match (errors.median(), errors.ninetieth()) {
+                (Some(median), Some(most)) => format!("{} / {}", bare(median), short(most)),
+                _ => format!("{} right", or_dash(verdicts.hundredths())),
+            }
+        };
+        let cells = lines.iter().map(cell).collect::<Vec<_>>();
+        writeln!(text, "| {} | {} |", name(&by), cells.join(" | ")).ok();
+    }
+    text
+}
+
+/// Without its unit.
+fn bare(hundredths: u64) -> String {
+    short(hundredths).trim_end_matches([' ', '%']).to_owned()
+}
+
+/// The name in a document.
+fn name(by: &By) -> String {
+    let name = by.name();
+    if matches!(by, By::Us(0) | By::Told) { format!("**{name}**") } else { name }
+}
+
 /// A table of scores; the time is left out, because it differs from machine to machine.
-fn scored(lines: &[Line]) -> String {
-    let heads = HEADS.iter().filter(|head| **head != "time");
-    let mut text = "| estimator |".to_owned();
+fn scored(title: &str, lines: &[Line], means: Means) -> String {
+    let heads = heads(means).filter(|head| *head != "time");
+    let mut text = format!("| {title} |");
     for head in heads.clone() {
         write!(text, " {head} |").ok();
     }
     text += "\n|---|---|";
     text += &"---:|".repeat(heads.count() - 1);
     text.push('\n');
-    for line in lines.iter().filter(|line| line.scores.runs > 0) {
-        let name = line.by.name();
-        let name = if line.by == By::Us(0) { format!("**{name}**") } else { name };
-        writeln!(text, "| {name} | {} |", cells(line).join(" | ")).ok();
+    for line in lines {
+        let mut cells = cells(line, means);
+        cells.pop();
+        writeln!(text, "| {} | {} |", name(&line.by), cells.join(" | ")).ok();
     }
     text
 }

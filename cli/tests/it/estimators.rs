@@ -17,19 +17,19 @@ fn all_estimators_answer_about_a_model() {
         xMem                                          920.72 MiB     -3 %
         VeritasEst                                    920.72 MiB     -3 %
         DNNMem                                        900.72 MiB     -6 %
-        PyTorch MemTracker                            333.98 MiB     -5 %
+        PyTorch MemTracker                            334.00 MiB     -5 %
         FakeTensor                                    244.79 MiB    -30 %
         LLMem                                                  -
         Horus                                         629.53 MiB    -34 %
         Horus + 1,000 MB                                1.55 GiB    +65 %
-        accelerate estimate-memory                    178.37 MiB    -81 %
+        accelerate estimate-memory                    178.51 MiB    -81 %
         EleutherAI calculator                                  -
         Megatron-LM                                            -
         DeepSpeed ZeRO-2                              222.96 MiB    -76 %
         DeepSpeed ZeRO-2, optimizer on the host        22.30 MiB    -97 %
-        DeepSpeed ZeRO-3                              245.26 MiB    -74 %
-        DeepSpeed ZeRO-3, optimizer on the host        66.89 MiB    -93 %
-        DeepSpeed ZeRO-3, all on the host              44.59 MiB    -95 %
+        DeepSpeed ZeRO-3                              209.66 MiB    -78 %
+        DeepSpeed ZeRO-3, optimizer on the host        31.30 MiB    -96 %
+        DeepSpeed ZeRO-3, all on the host               9.00 MiB    -99 %
         SchedTune                                       2.16 GiB   +130 %
         GPUMemNet, perceptrons                   0 B to 7.81 GiB   +734 %
         GPUMemNet, transformers                  0 B to 7.81 GiB   +734 %

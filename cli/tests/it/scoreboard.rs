@@ -85,9 +85,11 @@ fn own_runs_are_scored() {
     expect![[r#"
         source,line,model,batch,seq,settings,estimator,published,estimate,from,measured,measured_as,error_percent,capacity,survived,expected_to_survive
         own,3,resnet18,8,,--optimizer adam,highwater,no,602721484,,1073741824,process,-43.87,15637413888,yes,yes
+        own,3,resnet18,8,,--optimizer adam,highwater,no,367708160,,367001600,allocated,0.19,15637413888,yes,yes
         own,3,resnet18,8,,--optimizer adam,fake-tensor,no,256684576,,367001600,allocated,-30.06,15637413888,yes,yes
         own,3,resnet18,8,,--optimizer adam,fake-tensor,yes,209715200,,367001600,allocated,-42.86,15637413888,yes,yes
         own,4,resnet18,4096,,,highwater,no,129839713484,,,,,15637413888,no,no
+        own,4,resnet18,4096,,,highwater,no,91775681536,,,,,15637413888,no,no
         own,4,resnet18,4096,,,fake-tensor,no,91727623392,,,,,15637413888,no,no
     "#]].assert_eq(&(lines.collect::<Vec<_>>().join("\n") + "\n"));
 }

@@ -9,7 +9,7 @@ use crate::config::{Config, Quantize};
 use crate::error::Error;
 use crate::graph::{Node, ValueId};
 use crate::recover::Program;
-use crate::tensor::numel;
+use crate::tensor::{DType, numel};
 
 /// What a layer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,6 +50,8 @@ pub struct Layer {
     pub dims: Vec<u64>,
     /// Dimensions of its parameters, the weight first.
     pub parameters: Vec<Vec<u64>>,
+    /// Whether it looks up numbers of the batch: words, not positions.
+    pub reads_words: bool,
 }
 
 impl Layer {
@@ -75,20 +77,32 @@ impl Model {
         let program = &recovered.program;
         let mut layers = Vec::new();
         let mut makers: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
+        let mut words: BTreeSet<ValueId> = program.graph.inputs.iter().copied().collect();
+        words.retain(|id| is_integer(program, *id));
         for node in &program.nodes {
             let read = node.inputs.iter().flatten().filter_map(|id| makers.get(id)).flatten();
             let mut sources: Vec<usize> =
                 read.copied().collect::<BTreeSet<_>>().into_iter().collect();
             sources.drain(..sources.len().saturating_sub(MOST_SOURCES));
+            let has_words = node.inputs.iter().flatten().any(|id| words.contains(id));
+            if has_words {
+                let made = node.outputs.iter().flatten().copied();
+                words.extend(made.filter(|id| is_integer(program, *id)));
+            }
             if let Some(layer) = layer(node, program) {
                 let at = layers.len();
-                layers.push(Layer { sources, ..layer });
+                let reads_words = has_words && layer.kind == LayerKind::Embedding;
+                layers.push(Layer { sources, reads_words, ..layer });
                 sources = vec![at];
             }
             makers.extend(node.outputs.iter().flatten().map(|id| (*id, sources.clone())));
         }
         Ok(layers)
     }
+}
+
+fn is_integer(program: &Program, id: ValueId) -> bool {
+    program.typed.ty(id).is_some_and(|ty| matches!(ty.dtype, DType::Int64 | DType::Int32))
 }
 
 /// The layer that a node is; `None` for arithmetic and views.
@@ -103,7 +117,7 @@ fn layer(node: &Node, program: &Program) -> Option<Layer> {
     let parameters: Vec<Vec<u64>> = weights.iter().copied().filter_map(dims_of).collect();
     let of_first_input = || node.input(0).and_then(dims_of);
     let dims = node.output(0).and_then(dims_of)?;
-    let (op, sources) = (node.op.clone(), Vec::new());
+    let (op, sources, reads_words) = (node.op.clone(), Vec::new(), false);
     let kind = match node.op.as_str() {
         "Conv" | "ConvTranspose" => LayerKind::Convolution,
         "Gemm" | "MatMul" | "Linear" if !weights.is_empty() => LayerKind::Linear,
@@ -118,6 +132,7 @@ fn layer(node: &Node, program: &Program) -> Option<Layer> {
                 sources,
                 dims,
                 parameters,
+                reads_words,
             });
         }
         "Softmax" if dims.len() == 4 => LayerKind::Attention,
@@ -134,5 +149,5 @@ fn layer(node: &Node, program: &Program) -> Option<Layer> {
         LayerKind::Norm => parameters.into_iter().take(2).collect(),
         _ => parameters,
     };
-    Some(Layer { kind, op, sources, dims, parameters })
+    Some(Layer { kind, op, sources, dims, parameters, reads_words })
 }

@@ -1,8 +1,7 @@
 //! `DNNMem`: Gao and others, ESEC/FSE '20, doi 10.1145/3368089.3417050.
 
 use super::{About, Estimate, Estimator, Evidence, Means, Needs};
-use crate::allocator;
-use crate::trace::Phase;
+use crate::trace::{Phase, Trace};
 
 pub(super) struct DnnMem;
 
@@ -21,9 +20,16 @@ impl Estimator for DnnMem {
     }
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
-        let events = evidence.until_end_of(1, Phase::Backward);
-        let run = evidence.part(events, |_, life| life.phase != Phase::Optimizer);
-        let replay = allocator::replay(&run, &evidence.run.settings, None);
-        Ok((replay.reserved.bytes + evidence.run.context).into())
+        Ok(evidence.process(&without_optimizer(evidence)))
     }
+
+    fn survives(&self, evidence: &Evidence<'_>, _: Estimate) -> bool {
+        evidence.survives(&without_optimizer(evidence))
+    }
+}
+
+/// One forward and backward pass.
+fn without_optimizer(evidence: &Evidence<'_>) -> Trace {
+    let events = evidence.until_end_of(1, Phase::Backward);
+    evidence.part(events, |_, life| life.phase != Phase::Optimizer)
 }

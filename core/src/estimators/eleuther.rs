@@ -3,7 +3,7 @@
 use super::decoder::Decoder;
 use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::bytes::Bytes;
-use crate::config::Checkpoint;
+use crate::config::{Checkpoint, Optimizer};
 
 pub(super) struct Eleuther;
 
@@ -15,9 +15,9 @@ impl Estimator for Eleuther {
             source: "EleutherAI/cookbook, calc_transformer_mem.py",
             needs: Needs::Sizes,
             means: Means::Process,
-            counts: "parameters, gradients in single precision, 12 bytes of optimizer per parameter, activations of \
-                     a block by table 2 of arXiv 1910.02054",
-            leaves_out: "logits and loss, other optimizers, the allocator, and the CUDA context",
+            counts: "parameters, gradients in single precision, 12 bytes of optimizer per parameter (8 with SGD or \
+                     Muon), activations of a block by table 2 of arXiv 2205.05198",
+            leaves_out: "gated feed-forward layers, logits and loss, the allocator, and the CUDA context",
         }
     }
 
@@ -31,7 +31,11 @@ impl Estimator for Eleuther {
         let products = blocks * width * (4 * width + 2 * u128::from(inner));
         let parameters = words + width * u128::from(length) + norms + products;
         let is_half = evidence.config().precision.is_half();
-        let each = if is_half { 2 } else { 4 } + 4 + 12;
+        let optimizer = match evidence.config().optimizer {
+            Optimizer::Sgd | Optimizer::SgdMomentum | Optimizer::Muon => 8,
+            _ => 12,
+        };
+        let each = if is_half { 2 } else { 4 } + 4 + optimizer;
         let of_block = 34 * width;
         let scores = 5 * u128::from(heads) * u128::from(length);
         let runs_again = evidence.config().checkpoint != Checkpoint::None;

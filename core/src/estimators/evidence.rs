@@ -1,16 +1,17 @@
 //! [`Run`] and [`Evidence`]: what estimators may look at.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocator::Settings;
+use super::Estimate;
+use crate::allocator::{self, Settings};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::{Layer, Model, Simulation, Stages};
-use crate::tensor::numel;
+use crate::tensor::{DType, numel};
 use crate::trace::{Category, Event, Phase, PhaseMark, Storage, Trace};
 
 /// A run and the layers of its model, as plain data: another program can be asked about it.
@@ -24,6 +25,8 @@ pub struct Run<'s> {
     pub(super) batch: u64,
     /// SIZE: the CUDA context on its device.
     pub(super) context: Bytes,
+    /// SIZE: the same for systems that measure it on the machine.
+    pub(super) measured_context: Bytes,
     pub(super) allocated: Bytes,
     pub(super) reserved: Bytes,
     /// SIZE: what the process may use on its device.
@@ -54,11 +57,18 @@ impl<'s> Run<'s> {
             layers: model.layers(simulation.asked(), stages)?,
             batch: batch.max(1),
             context: verdict.context,
+            measured_context: verdict.context,
             usable: verdict.usable(),
             allocated: replay.allocated.bytes,
             reserved: replay.reserved.bytes,
             survives: verdict.verdict.survives(),
         })
+    }
+
+    /// The same run where systems that measure the CUDA context have found this.
+    #[must_use]
+    pub fn with_measured_context(self, measured_context: Bytes) -> Self {
+        Self { measured_context, ..self }
     }
 
     /// SIZE: the most that we say is allocated.
@@ -118,13 +128,52 @@ impl<'r> Evidence<'r> {
         self.parameters().map(|storage| storage.requested)
     }
 
-    /// COUNT: parameters of the module that has most.
+    /// COUNT: parameters of the module that has most of its own, as the names of parameters tell modules.
     pub(super) fn largest_module(&self) -> u64 {
         let mut by_module = BTreeMap::new();
         for storage in self.parameters() {
-            *by_module.entry(storage.module).or_insert(0_u64) += elements(self.trace(), storage);
+            let name = self.trace().label(storage.name);
+            let module = name.rsplit_once('.').map_or(name, |(module, _)| module);
+            *by_module.entry(module).or_insert(0_u64) += elements(self.trace(), storage);
         }
         by_module.into_values().max().unwrap_or(0)
+    }
+
+    /// COUNT: modules of the longest numbered list, by the names of parameters: `h.0.ln_1.weight`; `None` where no
+    /// name has a number.
+    pub(super) fn blocks(&self) -> Option<u64> {
+        let mut lists: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for storage in self.parameters() {
+            let name = self.trace().label(storage.name);
+            let dots = name.match_indices('.').map(|(at, _)| at);
+            for (at, end) in dots.clone().zip(dots.skip(1)) {
+                let (list, number) = (name.get(..at)?, name.get(at.saturating_add(1)..end)?);
+                if number.bytes().all(|byte| byte.is_ascii_digit()) {
+                    lists.entry(list).or_default().insert(number);
+                }
+            }
+        }
+        lists.values().map(BTreeSet::len).max().and_then(|most| u64::try_from(most).ok())
+    }
+
+    /// SIZE: those parameters and buffers on the device, in single precision, whose name is asked for.
+    pub(super) fn model_bytes(&self, is_asked: impl Fn(&str) -> bool) -> Bytes {
+        let parameters = self.parameters();
+        let parameters =
+            parameters.map(|storage| (storage, Bytes(elements(self.trace(), storage)).times(4)));
+        let buffers = self.storages(Category::Buffer).map(|storage| {
+            // Accelerate counts a bit for a truth value.
+            let is_bool = self.trace().tensor(storage).is_some_and(|ty| ty.dtype == DType::Bool);
+            (storage, Bytes(storage.requested.0.div_euclid(if is_bool { 8 } else { 1 })))
+        });
+        let all = parameters.chain(buffers);
+        let asked = all.filter(|(storage, _)| is_asked(self.trace().label(storage.name)));
+        asked.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Whether the model reads words.
+    pub(super) fn reads_words(&self) -> bool {
+        self.run.layers.iter().any(|layer| layer.reads_words)
     }
 
     /// SIZE: the largest tensor that a batch brings.
@@ -155,12 +204,29 @@ impl<'r> Evidence<'r> {
         })
     }
 
-    /// SUM: the most that those storages have at once which count, as tensors ask for it.
+    /// What a process needs whose allocator runs this part, and of it, what is allocated; the context is measured.
+    pub(super) fn process(&self, part: &Trace) -> Estimate {
+        let replay = allocator::replay(part, &self.run.settings, None);
+        let bytes = replay.reserved.bytes + self.run.measured_context;
+        Estimate { bytes, from: None, tensors: Some(replay.allocated.bytes) }
+    }
+
+    /// Whether that process survives on its device, where its allocator may free its cache.
+    pub(super) fn survives(&self, part: &Trace) -> bool {
+        let limit = self.run.usable - self.run.measured_context;
+        allocator::replay(part, &self.run.settings, Some(limit)).out_of_memory.is_none()
+    }
+
+    /// SUM: the most that those storages have at once which count, as tensors ask for it or rounded.
     pub(super) fn peak_of_tensors(
         &self,
         events: usize,
+        rounded: Option<Bytes>,
         counts: impl Fn(&Storage, Life) -> bool,
     ) -> Bytes {
+        let size = |storage: &Storage| {
+            rounded.map_or(storage.requested, |block| storage.requested.round_up(block))
+        };
         let (mut now, mut most) = (Bytes::ZERO, Bytes::ZERO);
         let trace = self.trace();
         for event in trace.events.iter().take(events) {
@@ -170,8 +236,8 @@ impl<'r> Evidence<'r> {
             };
             if counts(storage, *life) {
                 match event {
-                    Event::Alloc(_) => now += storage.requested,
-                    Event::Free(_) => now = now.saturating_sub(storage.requested),
+                    Event::Alloc(_) => now += size(storage),
+                    Event::Free(_) => now = now.saturating_sub(size(storage)),
                 }
                 most = most.max(now);
             }

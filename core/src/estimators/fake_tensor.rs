@@ -24,7 +24,7 @@ impl Estimator for FakeTensor {
         let events = evidence.until_end_of(1, Phase::Backward);
         let trace = evidence.trace();
         Ok(evidence
-            .peak_of_tensors(events, |storage, _| {
+            .peak_of_tensors(events, None, |storage, _| {
                 storage.category != Category::Workspace && trace.label(storage.module) != step::LOSS
             })
             .into())

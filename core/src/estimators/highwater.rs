@@ -18,7 +18,8 @@ impl Estimator for Highwater {
     }
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
-        Ok((evidence.run.reserved + evidence.run.context).into())
+        let bytes = evidence.run.reserved + evidence.run.context;
+        Ok(Estimate { bytes, from: None, tensors: Some(evidence.run.allocated) })
     }
 
     /// The allocator may free its cache at the limit, and the run goes on.

@@ -49,7 +49,7 @@ impl Estimator for LlMem {
         let shifted = logits(tokens.saturating_sub(samples));
         let head = in_pages(vocabulary.saturating_mul(width).saturating_mul(2));
         let loss = logits(tokens) + shifted + shifted + head;
-        let base = evidence.run.context;
+        let base = evidence.run.measured_context;
         Ok((base + parameters + state + hidden + loss).into())
     }
 }

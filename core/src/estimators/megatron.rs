@@ -6,6 +6,10 @@ use crate::bytes::Bytes;
 
 pub(super) struct Megatron;
 
+/// Why there is no estimate of a model like T5.
+pub(super) const TWO_STACKS: &str =
+    "it is made for one stack of blocks, not for an encoder and a decoder";
+
 impl Estimator for Megatron {
     fn about(&self) -> &'static About {
         &About {
@@ -21,6 +25,9 @@ impl Estimator for Megatron {
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let decoder = Decoder::of(evidence)?;
+        if decoder.is_followed {
+            return Err(TWO_STACKS);
+        }
         let Decoder { vocabulary, width, inner, blocks, tokens, .. } = decoder;
         let parameters = 18 * u128::from(evidence.parameter_count());
         let of_block = 18 * u128::from(width) + 4 * u128::from(inner);

@@ -10,6 +10,9 @@ use crate::bytes::Bytes;
 /// What is known about a run that somebody made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
+    /// The row that states it. Neighbours of one row, such as the batch that fits and the one that does not, are one
+    /// question: its verdict is right if all are.
+    pub row: u64,
     /// SIZE: what an estimate of the run should be; `None` where only the outcome is known.
     pub need: Option<Bytes>,
     /// Whether the run survived on its device.
@@ -34,7 +37,7 @@ pub struct Scores {
     pub runs: u64,
     /// Errors of runs that survived and whose need is known.
     pub errors: Errors,
-    /// Verdicts on whether a run survives.
+    /// Rows whose verdicts on whether a run survives are all right.
     pub verdicts: Share,
     /// Probability of estimation failure: runs that a scheduler would lose by trusting the estimate.
     pub failures: Share,
@@ -66,17 +69,26 @@ impl Scores {
     /// Scores pairs of an estimate and what was measured.
     pub fn of(pairs: impl IntoIterator<Item = (Estimated, Measured)>) -> Self {
         let mut scores = Self::default();
+        let mut last: Option<(u64, bool)> = None;
         for (estimated, measured) in pairs {
+            let is_right = estimated.survives == measured.survived;
+            last = match last {
+                Some((row, so_far)) if row == measured.row => Some((row, so_far && is_right)),
+                before => {
+                    scores.verdicts.count_row(before);
+                    Some((measured.row, is_right))
+                }
+            };
             scores.add(estimated, measured);
         }
+        scores.verdicts.count_row(last);
         scores.errors.sorted.sort_unstable();
         scores
     }
 
     fn add(&mut self, estimated: Estimated, measured: Measured) {
         self.runs += 1;
-        let Measured { need, survived, capacity } = measured;
-        self.verdicts.count(estimated.survives == survived);
+        let Measured { need, survived, capacity, .. } = measured;
         let Some(need) = need else { return };
         if survived {
             self.errors.under += u64::from(estimated.bytes < need);
@@ -128,6 +140,13 @@ impl Errors {
 }
 
 impl Share {
+    /// Counts a row, if there is one.
+    fn count_row(&mut self, row: Option<(u64, bool)>) {
+        if let Some((_, is_right)) = row {
+            self.count(is_right);
+        }
+    }
+
     fn count(&mut self, is_part: bool) {
         self.part += u64::from(is_part);
         self.of += 1;
@@ -173,7 +192,8 @@ mod tests {
     /// The scores of one run on a device of 1,000 bytes.
     fn one(bytes: u64, need: Option<u64>, survived: bool) -> Scores {
         let estimated = Estimated { bytes: Bytes(bytes), survives: bytes <= CAPACITY.0 };
-        Scores::of([(estimated, Measured { need: need.map(Bytes), survived, capacity: CAPACITY })])
+        let need = need.map(Bytes);
+        Scores::of([(estimated, Measured { row: 1, need, survived, capacity: CAPACITY })])
     }
 
     #[test]
@@ -200,8 +220,23 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_right_if_all_its_verdicts_are() {
+        let run = |row, bytes, survived| {
+            let estimated = Estimated { bytes: Bytes(bytes), survives: bytes <= CAPACITY.0 };
+            (estimated, Measured { row, need: None, survived, capacity: CAPACITY })
+        };
+        let of = |runs: &[(Estimated, Measured)]| Scores::of(runs.iter().copied()).verdicts;
+        let both = [run(1, 900, true), run(1, 1100, false)];
+        assert_eq!(of(&both), Share { part: 1, of: 1 });
+        assert_eq!(of(&[run(1, 900, true), run(1, 950, false)]), Share { part: 0, of: 1 });
+        assert_eq!(of(&[both[0], both[1], run(2, 1100, true)]), Share { part: 1, of: 2 });
+        assert_eq!(of(&[]), Share::default());
+    }
+
+    #[test]
     fn percentiles_are_errors_of_runs() {
-        let measured = Measured { need: Some(Bytes(100)), survived: true, capacity: CAPACITY };
+        let need = Some(Bytes(100));
+        let measured = Measured { row: 1, need, survived: true, capacity: CAPACITY };
         let pairs = (1..=20).map(|off| {
             let bytes = if off % 2 == 0 { 100 + off } else { 100 - off };
             (Estimated { bytes: Bytes(bytes), survives: true }, measured)

@@ -28,4 +28,8 @@ impl Estimator for VeritasEst {
             && layers.iter().all(|layer| layer.kind != LayerKind::Attention);
         if is_convolutional { Xmem.estimate(evidence) } else { Err(NO_CONVOLUTION) }
     }
+
+    fn survives(&self, evidence: &Evidence<'_>, estimate: Estimate) -> bool {
+        Xmem.survives(evidence, estimate)
+    }
 }

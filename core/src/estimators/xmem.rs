@@ -8,8 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::{About, Estimate, Estimator, Evidence, Means, Needs};
-use crate::allocator;
-use crate::trace::{Category, Phase};
+use crate::trace::{Category, Phase, Trace};
 
 pub(super) struct Xmem;
 
@@ -31,15 +30,22 @@ impl Estimator for Xmem {
     }
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
-        let sizes = evidence.parameter_sizes().collect::<BTreeSet<_>>();
-        let events = evidence.until_end_of(STEPS, Phase::Optimizer);
-        let run = evidence.part(events, |storage, life| match (storage.category, life.phase) {
-            (Category::Workspace, _) => false,
-            (_, Phase::Optimizer) => sizes.contains(&storage.requested),
-            (Category::Parameter | Category::Buffer | Category::Input, _) => true,
-            _ => !life.is_scratch,
-        });
-        let replay = allocator::replay(&run, &evidence.run.settings, None);
-        Ok((replay.reserved.bytes + evidence.run.context).into())
+        Ok(evidence.process(&blocks(evidence)))
     }
+
+    fn survives(&self, evidence: &Evidence<'_>, _: Estimate) -> bool {
+        evidence.survives(&blocks(evidence))
+    }
+}
+
+/// The blocks that it keeps of a run.
+fn blocks(evidence: &Evidence<'_>) -> Trace {
+    let sizes = evidence.parameter_sizes().collect::<BTreeSet<_>>();
+    let events = evidence.until_end_of(STEPS, Phase::Optimizer);
+    evidence.part(events, |storage, life| match (storage.category, life.phase) {
+        (Category::Workspace, _) => false,
+        (_, Phase::Optimizer) => sizes.contains(&storage.requested),
+        (Category::Parameter | Category::Buffer | Category::Input, _) => true,
+        _ => !life.is_scratch,
+    })
 }

@@ -95,6 +95,42 @@ fn learned_estimators_answer_as_when_they_were_trained() {
     assert_eq!((seen.len(), wrong), (runs.len(), Vec::new()));
 }
 
+/// What the authors' own programs said of twelve models, and ours: `tests/oracle/calculators.py` asked them.
+#[test]
+fn calculators_answer_as_their_authors_do() {
+    let mut page = "Authors' own calculators: model, settings, calculator; the bytes that it states, and the error of \
+                    ours in hundredths\nof a percent.\n\n"
+        .to_owned();
+    let mut wrong = Vec::new();
+    for cells in &runs::table("calculators/truth.csv") {
+        let entry = highwater_core::formats::catalogue::find(&cells["model"]).expect("a name");
+        let model = highwater_core::open_named(&entry).expect("a model");
+        let suggested = model.defaults();
+        let defaults =
+            Config { loss: suggested.loss, freeze: suggested.freeze.clone(), ..Config::default() };
+        let config = Run::of(cells).configuration_over(&model, &defaults).expect("settings");
+        let said = all(&model, &config).expect("a run");
+        let id = cells["calculator"].as_str();
+        let at = ALL.iter().position(|one| one.about().id == id).expect(id);
+        let truth: u64 = cells["bytes"].parse().expect("bytes");
+        let error = runs::error(said[at].expect(id), truth);
+        let line = format!("{} {} {id}: {truth} {error}\n", cells["model"], cells["settings"]);
+        page += &line;
+        // EleutherAI's prints hundredths of a GiB, and Megatron's counts parameters by sizes, ours those that there are.
+        // Of BERT, a weight that two modules share counts in both, and accelerate builds the class with a pooler.
+        let most = match (id, cells["model"].as_str()) {
+            ("eleuther", _) => 20,
+            ("megatron", _) => 100,
+            ("accelerate", "bert-base-uncased") => 60,
+            (_, "bert-base-uncased") => 15,
+            _ => 0,
+        };
+        wrong.extend((error.abs() > most).then_some(line));
+    }
+    expect_file!["../../../tests/fixtures/calculators/errors.txt"].assert_eq(&page);
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 /// Those that need no transformer answer for any model, those for transformers where there is one, and those that
 /// learned from images and perceptrons about no text; `VeritasEst` about convolutions alone.
 #[test]

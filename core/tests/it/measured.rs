@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use highwater_core::estimators::scores::{Estimated, Measured, Scores};
+use highwater_core::formats::catalogue;
 use highwater_core::{Bytes, Report};
 
 use crate::fixtures;
@@ -110,12 +111,20 @@ fn rows(source: &str) -> (Vec<Row>, usize) {
     let runs: Vec<Run> = cells.iter().map(|cells| Run::sharing(cells, shared)).collect();
     let mut reports: Vec<Result<Predicted, String>> =
         runs.iter().map(|_| Err("not exported".to_owned())).collect();
+    // The settings that are not modelled stand in the line already.
+    let short = |error: String| error.split(':').next().unwrap_or_default().to_owned();
     for folder in ["train", "measured"] {
         for (index, report) in runs::predict(folder, &runs) {
-            // The settings that are not modelled stand in the line already.
-            let short = |error: String| error.split(':').next().unwrap_or_default().to_owned();
             reports[index] = report.map(|report| Predicted::of(&report)).map_err(short);
         }
+    }
+    for (run, report) in runs.iter().zip(&mut reports) {
+        let Some(entry) = catalogue::find(&run.model).filter(|_| report.is_err()) else { continue };
+        let model = highwater_core::open_named(&entry).expect("an entry can be opened");
+        let said = run
+            .configuration_over(&model, model.defaults())
+            .and_then(|config| model.estimate(&config).map_err(|error| error.to_string()));
+        *report = said.map(|report| Predicted::of(&report)).map_err(short);
     }
     let rows = cells.into_iter().zip(reports);
     let rows: Vec<Row> = rows.map(|(cells, predicted)| Row { cells, predicted }).collect();
@@ -277,11 +286,12 @@ fn xmem() -> String {
 
 /// What xMem's authors count of a system.
 fn score(name: &str, rows: &[Row], estimate: impl Fn(&Row) -> Option<u64>) -> String {
-    let pairs = rows.iter().filter_map(|row| {
+    let pairs = (0..).zip(rows).filter_map(|(number, row)| {
         let (bytes, capacity) = (Bytes(estimate(row)?), Bytes(row.measured("capacity")));
         let need = Some(Bytes(row.measured("process")));
         let estimated = Estimated { bytes, survives: bytes <= capacity };
-        Some((estimated, Measured { need, survived: !row.out_of_memory(), capacity }))
+        let survived = !row.out_of_memory();
+        Some((estimated, Measured { row: number, need, survived, capacity }))
     });
     let scores = Scores::of(pairs);
     format!(

@@ -48,7 +48,7 @@ impl Run {
     pub(crate) fn sharing(cells: &Cells, settings: &str) -> Self {
         let run = Self::of(cells);
         // What others ran had the libraries of its time.
-        Self { settings: format!("{} {settings} --transformers auto", run.settings), ..run }
+        Self { settings: format!("--transformers auto {settings} {}", run.settings), ..run }
     }
 
     /// The batch goes into the dimension that is the batch, the recorded length into all others.

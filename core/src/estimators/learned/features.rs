@@ -84,11 +84,7 @@ impl Features {
         let batch = evidence.run.batch;
         let layers = &evidence.run.layers;
         let has = |kind| layers.iter().any(|layer| layer.kind == kind);
-        let words = |layer: &Layer| {
-            let table = layer.parameters.first().and_then(|dims| dims.first());
-            layer.kind == LayerKind::Embedding && table.is_some_and(|rows| *rows > 10_000)
-        };
-        if has(LayerKind::Recurrent) || layers.iter().any(words) {
+        if has(LayerKind::Recurrent) || evidence.reads_words() {
             return Err(LANGUAGE);
         }
         if !has(LayerKind::Convolution) && !has(LayerKind::Linear) {

@@ -87,7 +87,8 @@ fn class(text: &str, features: &Features, reads_layers: bool) -> Option<Estimate
     }
     let class = u64::try_from(largest(&said)).ok()?;
     let from = first.saturating_add(class.saturating_mul(size));
-    Some(Estimate { bytes: Bytes::mib(from.saturating_add(size)), from: Some(Bytes::mib(from)) })
+    let bytes = Bytes::mib(from.saturating_add(size));
+    Some(Estimate { bytes, from: Some(Bytes::mib(from)), tensors: None })
 }
 
 /// A transformer over the layers.
