@@ -103,6 +103,8 @@ EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attrib
   case cudaDevAttrWarpSize: *value = p.warpSize; break;
   case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
   case cudaDevAttrClockRate: *value = 1410000; break;
+  case cudaDevAttrMemoryClockRate: *value = 1593000; break;
+  case cudaDevAttrGlobalMemoryBusWidth: *value = p.memoryBusWidth; break;
   case cudaDevAttrUnifiedAddressing: *value = p.unifiedAddressing; break;
   case cudaDevAttrCooperativeLaunch: *value = p.cooperativeLaunch; break;
   default: *value = 0;
@@ -250,7 +252,7 @@ EXPORT int cuDeviceGet(int *device, int ordinal) {
   *device = 0;
   return 0;
 }
+// Runtime and driver number attributes alike.
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
-  *value = 0;
-  return 0;
+  return cudaDeviceGetAttribute(value, attribute, device);
 }

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from truth import blocks, events, kernels, place, settings, snapshot, zoo
+from truth import blocks, compiled, events, kernels, place, settings, snapshot, zoo
 
 #: Ours to the allocator's names.
 STATISTICS = {
@@ -107,6 +107,8 @@ class Loop:
             adapt(model, chosen)
         if chosen.channels_last:
             model.to(memory_format=torch.channels_last)
+        if chosen.compile:
+            compiled.compile(model, chosen.compile, chosen.compile_mode)
         return model
 
     def prepare_batch(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
@@ -430,7 +432,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
     same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
-    same += ' offload in_backward objective'
+    same += ' offload in_backward objective compile compile_mode'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),

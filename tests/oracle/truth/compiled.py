@@ -1,0 +1,28 @@
+"""Models through `torch.compile`, on the fake device.
+
+Inductor really compiles, with Triton and ptxas; kernels are launched, and do nothing. What it asks of
+the driver is in `fakecuda/driver.c`.
+"""
+
+import os
+import tempfile
+
+from torch import nn
+
+from truth import place
+
+BACKENDS = ('eager', 'aot_eager', 'inductor')
+MODES = ('default', 'reduce-overhead', 'max-autotune')
+
+
+def compile(model: nn.Module, backend: str, mode: str | None) -> None:
+    """The model's own call is compiled; loss and optimizer stay as they are."""
+    os.environ |= {
+        # Empty, because a kernel that is found there is not tuned, and what the tuning allocates is
+        # part of a first run.
+        'TORCHINDUCTOR_CACHE_DIR': tempfile.mkdtemp(),
+        'TRITON_CACHE_DIR': str(place.HOME / 'triton'),
+        # A compiler's process of its own would not meet the device.
+        'TORCHINDUCTOR_COMPILE_THREADS': '1',
+    }
+    model.compile(backend=backend, **dict(mode=mode) if mode else {})
