@@ -10,6 +10,7 @@ attention mask and no cache. One run per process: the allocator's cache is empty
 import contextlib
 import ctypes
 import fnmatch
+import gc
 import json
 import os
 import sys
@@ -149,6 +150,9 @@ class Loop:
     def iterate(self, iteration: int) -> None:
         """One optimizer step and what leads to it."""
         chosen = self.chosen
+        if chosen.compile:
+            # Behind a graph break the compiler's garbage has the first iteration's loss and logits.
+            gc.collect()
         with self.phase(iteration, 'zero_grad'):
             if chosen.zero_grad == 'start':
                 self.zero_grad()
