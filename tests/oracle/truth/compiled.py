@@ -13,9 +13,6 @@ from torch import nn
 
 from truth import place
 
-BACKENDS = ('eager', 'aot_eager', 'inductor')
-MODES = ('default', 'reduce-overhead', 'max-autotune')
-
 
 def compile(model: nn.Module, backend: str, mode: str | None) -> None:
     """The model's own call is compiled; loss and optimizer stay as they are."""

@@ -4,7 +4,7 @@ import argparse
 import ast
 from typing import Any
 
-from truth import compiled, place
+from truth import place
 
 #: Short names; anything else is a class of `torch.optim`, with arguments: `SGD:momentum=0.9`.
 OPTIMIZERS = {
@@ -25,6 +25,9 @@ LOSSES = (
 )
 
 
+#: Of `torch.compile`; aot_eager plans as Inductor does and runs PyTorch's kernels.
+BACKENDS = ('eager', 'aot_eager', 'inductor')
+MODES = ('default', 'reduce-overhead', 'max-autotune')
 LOSS_KERNELS = ('chunked', 'fused', 'liger', 'cce', 'output-chunks')
 
 
@@ -69,8 +72,8 @@ def parser() -> argparse.ArgumentParser:
     add('--offload', action='store_true', help='what a checkpointed block is given waits on the host')
     add('--objective', choices=('dpo', 'dpo-precomputed'), help='pairs of texts, as TRL trains on them')
     add('--in-backward', action='store_true', help='an optimizer for each parameter, which steps in backward')
-    add('--compile', choices=compiled.BACKENDS, help='the model goes through torch.compile with this backend')
-    add('--compile-mode', choices=compiled.MODES, help="torch.compile's mode, of inductor")
+    add('--compile', choices=BACKENDS, help='the model goes through torch.compile with this backend')
+    add('--compile-mode', choices=MODES, help="torch.compile's mode, of inductor")
     add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
     add('--evaluation', action='store_true', help='a validation pass after each step')
     add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
