@@ -15,7 +15,7 @@ library="-O1 -g -fPIC -shared -fvisibility=hidden"
 "$python" "$here/stubs.py" "$site" "$out"
 # shellcheck disable=SC2086 -- flags are words
 gcc $library $headers -DCUDNN_V="$cudnn" -Wl,-soname,libcuda.so.1 -o "$out/libcuda.new" \
-  "$here"/memory.c "$here"/runtime.c "$here"/blas.c "$here"/dnn.c "$here"/rnn.c "$out/stubs.c" -ldl -lpthread
+  "$here"/memory.c "$here"/runtime.c "$here"/blas.c "$here"/dnn.c "$here"/rnn.c "$here"/driver.c "$out/stubs.c" -ldl -lpthread
 mv "$out/libcuda.new" "$out/libcuda.so.1"
 # shellcheck disable=SC2086
 gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" "$out/nvml.c"

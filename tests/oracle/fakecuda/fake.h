@@ -5,6 +5,7 @@
 //   blas.c     cuBLAS and cuBLASLt: handles, and one algorithm that needs no workspace of its own
 //   dnn.c      cuDNN: descriptors, and the convolution workspaces of a table
 //   rnn.c      cuDNN: recurrent layers
+//   driver.c   what Triton asks of the driver
 //   stubs.py   every other function that PyTorch's libraries import: it succeeds and does nothing
 //
 // Environment, all numbers (oracle's place.py derives them from devices/*.json):

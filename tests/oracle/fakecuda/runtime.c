@@ -103,6 +103,8 @@ EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attrib
   case cudaDevAttrWarpSize: *value = p.warpSize; break;
   case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
   case cudaDevAttrClockRate: *value = 1410000; break;
+  case cudaDevAttrMemoryClockRate: *value = 1593000; break;
+  case cudaDevAttrGlobalMemoryBusWidth: *value = p.memoryBusWidth; break;
   case cudaDevAttrUnifiedAddressing: *value = p.unifiedAddressing; break;
   case cudaDevAttrCooperativeLaunch: *value = p.cooperativeLaunch; break;
   default: *value = 0;
@@ -132,9 +134,42 @@ EXPORT cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_
   return cudaSuccess;
 }
 
-// No CUDA graph is ever being recorded.
+// A CUDA graph is recorded on one stream at a time; what is recorded is never looked at, as nothing
+// of it would run.
+static cudaStream_t recorded_stream;
+static unsigned long long recordings;
+static int recording;
+
+static enum cudaStreamCaptureStatus capture_status(cudaStream_t stream) {
+  int ours = recording && stream == recorded_stream;
+  return ours ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+}
+EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+  recorded_stream = stream;
+  recording = 1;
+  recordings++;
+  return cudaSuccess;
+}
+EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+  recording = 0;
+  *graph = handle();
+  return cudaSuccess;
+}
+EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t *program, cudaGraph_t graph,
+                                        unsigned long long flags) {
+  *program = handle();
+  return cudaSuccess;
+}
+EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *program, cudaGraph_t graph,
+                                                 unsigned long long flags) {
+  return cudaGraphInstantiate(program, graph, flags);
+}
+EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+  *count = 1;
+  return cudaSuccess;
+}
 EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *is) {
-  *is = cudaStreamCaptureStatusNone;
+  *is = capture_status(stream);
   return cudaSuccess;
 }
 #if CUDART_VERSION >= 13000
@@ -148,8 +183,8 @@ EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
                                                unsigned long long *id, cudaGraph_t *graph,
                                                const cudaGraphNode_t **nodes, size_t *count) {
 #endif
-  *is = cudaStreamCaptureStatusNone;
-  if (id) *id = 0;
+  *is = capture_status(stream);
+  if (id) *id = *is == cudaStreamCaptureStatusActive ? recordings : 0;
   if (count) *count = 0;
   return cudaSuccess;
 }
@@ -250,7 +285,7 @@ EXPORT int cuDeviceGet(int *device, int ordinal) {
   *device = 0;
   return 0;
 }
+// Runtime and driver number attributes alike.
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
-  *value = 0;
-  return 0;
+  return cudaDeviceGetAttribute(value, attribute, device);
 }

@@ -18,6 +18,8 @@ BOUND = re.compile(r'\s*[Uw] (\S+?)@+lib(?:cudart|cublas|cublasLt|cudnn)\.so')
 DRIVER = re.compile(r'\s*[Uw] (cu[A-Z]\w+)$')
 #: Lists of functions that PyTorch looks up by name when it runs.
 LOOKED_UP = re.compile(r'_\(((?:cu|nvml)[A-Z]\w*)[,)]')
+#: What Triton's extension calls.
+CALLED = re.compile(r'\b(cu[A-Z]\w+)\(')
 #: `NVML_ERROR_NOT_SUPPORTED`, for questions about a fabric between devices.
 NOT_SUPPORTED = 3
 
@@ -54,7 +56,8 @@ def main() -> None:
     header = site / 'torch/include/c10/cuda/driver_api.h'
     looked_up = set(LOOKED_UP.findall(header.read_text()))
     nvml = {name for name in looked_up if name.startswith('nvml')}
-    cuda = set(imports(site)) | (looked_up - nvml)
+    triton = (site / 'triton/backends/nvidia/driver.c').read_text()
+    cuda = set(imports(site)) | (looked_up - nvml) | set(CALLED.findall(triton))
     (folder / 'stubs.c').write_text(HEAD + ''.join(map(function, sorted(cuda))))
     answers = (function(name, NOT_SUPPORTED if 'Fabric' in name else 0) for name in sorted(nvml))
     (folder / 'nvml.c').write_text(HEAD + ''.join(answers))

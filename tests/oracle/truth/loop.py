@@ -10,6 +10,7 @@ attention mask and no cache. One run per process: the allocator's cache is empty
 import contextlib
 import ctypes
 import fnmatch
+import gc
 import json
 import os
 import sys
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from truth import blocks, events, kernels, place, settings, snapshot, zoo
+from truth import blocks, compiled, events, kernels, place, settings, snapshot, zoo
 
 #: Ours to the allocator's names.
 STATISTICS = {
@@ -107,6 +108,8 @@ class Loop:
             adapt(model, chosen)
         if chosen.channels_last:
             model.to(memory_format=torch.channels_last)
+        if chosen.compile:
+            compiled.compile(model, chosen.compile, chosen.compile_mode)
         return model
 
     def prepare_batch(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
@@ -147,6 +150,9 @@ class Loop:
     def iterate(self, iteration: int) -> None:
         """One optimizer step and what leads to it."""
         chosen = self.chosen
+        if chosen.compile:
+            # Behind a graph break the compiler's garbage has the first iteration's loss and logits.
+            gc.collect()
         with self.phase(iteration, 'zero_grad'):
             if chosen.zero_grad == 'start':
                 self.zero_grad()
@@ -430,7 +436,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
     same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
-    same += ' offload in_backward objective'
+    same += ' offload in_backward objective compile compile_mode'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),

@@ -25,6 +25,9 @@ LOSSES = (
 )
 
 
+#: Of `torch.compile`; aot_eager plans as Inductor does and runs PyTorch's kernels.
+BACKENDS = ('eager', 'aot_eager', 'inductor')
+MODES = ('default', 'reduce-overhead', 'max-autotune')
 LOSS_KERNELS = ('chunked', 'fused', 'liger', 'cce', 'output-chunks')
 
 
@@ -69,6 +72,8 @@ def parser() -> argparse.ArgumentParser:
     add('--offload', action='store_true', help='what a checkpointed block is given waits on the host')
     add('--objective', choices=('dpo', 'dpo-precomputed'), help='pairs of texts, as TRL trains on them')
     add('--in-backward', action='store_true', help='an optimizer for each parameter, which steps in backward')
+    add('--compile', choices=BACKENDS, help='the model goes through torch.compile with this backend')
+    add('--compile-mode', choices=MODES, help="torch.compile's mode, of inductor")
     add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
     add('--evaluation', action='store_true', help='a validation pass after each step')
     add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
@@ -172,6 +177,8 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     zero_grad = row.get('zero_grad') or 'start'
     say('zero-grad', where.get(zero_grad, zero_grad), 'start')
     say('loop', row.get('style') or 'inline', 'inline')
+    say('compile', row.get('compile') or 'none', 'none')
+    say('compile-mode', row.get('compile_mode') or 'default', 'default')
     say('objective', row.get('objective') or 'supervised', 'supervised')
     say('checkpoint', 'blocks' if row.get('checkpoint') else 'none', 'none')
     say('checkpoint-reentry', 'on' if row.get('reentrant') else 'auto', 'auto')
