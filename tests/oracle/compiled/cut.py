@@ -1,8 +1,8 @@
 """What forward keeps for backward: the minimum cut of the joint graph.
 
-The same network as `min_cut_rematerialization_partition` makes (`torch/_functorch/partitioners.py`), with its bans: from
-the inputs and from everything that must not be computed again to everything that backward needs. A node's own edge
-costs its bytes, more the farther it is from backward, and twice as much if nothing else gives it memory.
+The same network as `min_cut_rematerialization_partition` makes (`torch/_functorch/partitioners.py`), with its bans:
+from the inputs and from everything that must not be computed again to everything that backward needs. A node's own
+edge costs its bytes, more the farther it is from backward, and twice as much if nothing else gives it memory.
 """
 
 import collections

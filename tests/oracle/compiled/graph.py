@@ -9,7 +9,8 @@
 | `small` | a reduction: it has memory, and reads fused operands |
 | `solid` | a kernel of its own: its result and all operands have memory; never recomputed |
 
-What only forward needs, and what may be computed in either half, is `forward`; what an incoming gradient reaches is not.
+What no incoming gradient reaches is `forward`, which backward may compute again; of this, what forward's outputs are
+made of is `required`.
 """
 
 import collections
@@ -44,7 +45,7 @@ SOLID = PRODUCTS | IN_PLACE | set(
 #: Random numbers, gathers and copies in another layout are computed once, and not fused by the cut.
 ONCE = {'random', 'embedding', 'channels_last'}
 #: Further random numbers: computed once.
-RANDOM = {'rand', 'randint', 'native_dropout'}
+RANDOM = {'rand', 'randint', 'bernoulli'}
 
 
 @dataclass(eq=False)
@@ -83,7 +84,7 @@ def is_norm(operator):
 
 
 def is_norm_backward(operator):
-    """Its gradients."""
+    """The gradients of such a norm."""
     return 'norm_backward' in operator
 
 
@@ -279,9 +280,10 @@ class Graph:
             return 'view'
         if node.operator == 'getitem':
             return 'part'
-        if node.operator in SOLID or 'attention' in node.operator or self.is_sum_of_products(node):
-            return 'solid'
-        return 'small' if node.operator in SMALL else 'point'
+        if node.operator in SMALL:
+            return 'small'
+        is_solid = node.operator in SOLID or 'attention' in node.operator or isinstance(node.makes, list)
+        return 'solid' if is_solid or self.is_sum_of_products(node) else 'point'
 
     def is_sum_of_products(self, node):
         """A product that is added to another gradient of the same parameter is one `addmm`."""

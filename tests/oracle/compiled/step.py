@@ -2,11 +2,13 @@
 
     ./oracle python compiled/step.py FOLDER [TRUTH.csv]
 
-For each NAME.jsonl.gz in FOLDER, the events of a run through Inductor, and the graphs NAME.1.json, … that `joint.py`
-wrote, a row: the peaks of the third iteration as it is (eager) and compiled, both from the CSV, and the prediction.
+Prints a row for each NAME.jsonl.gz in FOLDER, the events of a run through Inductor, with its graphs NAME.1.json, …
+that `joint.py` wrote: the peaks of the third iteration as it is (eager) and compiled, both from the CSV, then the
+prediction.
 
-The cut (`cut.py`) decides what is kept. Then each half is replayed, kernel by kernel: what is fused has no memory. Taken
-from the events are the bytes of parameters, buffers, inputs and the optimizer's state, and workspaces of convolutions.
+The cut (`cut.py`) decides what is kept. Then each half is replayed, kernel by kernel: what is fused has no memory.
+Taken from the events are the bytes of parameters, buffers, inputs and the optimizer's state, and workspaces of
+convolutions.
 """
 
 import collections
@@ -66,8 +68,8 @@ class Half:
     """Forward or backward as a list of kernels with their buffers."""
 
     def __init__(self, graph, program, given, keep, constant):
-        """`given` is in memory at the beginning, and freed at its last reader unless it is `constant`; what is to `keep`
-        stays to the end."""
+        """`given` is in memory at the beginning, and freed at its last reader unless it is `constant`; what is to
+        `keep` stays to the end."""
         self.graph, self.program, self.given = graph, program, given
         self.constant = constant
         self.keep = {graph.root(name) for name in keep}
@@ -225,55 +227,72 @@ class Backward:
             ahead += [(operand, False) for operand in reversed(self.graph.named[here].operands)]
 
 
+class Region:
+    """A compiled graph, and what it keeps."""
+
+    def __init__(self, graph):
+        self.graph = graph
+        self.saved = cut.saved(graph)
+        self.returned = {graph.root(name) for name in graph.outputs}
+        #: SIZE: by name; inputs are there anyway.
+        self.kept = {
+            name: graph.named[name].bytes for name in self.saved | self.returned if graph.named[name].operator
+        }
+        #: SIZE: of outputs that forward makes.
+        self.outputs = sum(self.kept.get(name, 0) for name in self.returned)
+        #: SIZE: each incoming gradient, each gradient that backward returns.
+        self.tangents = [graph.named[name].bytes for name in graph.tangents]
+        self.gradients = [graph.named[name].bytes for name in {graph.root(name) for name in graph.gradients}]
+        #: Saved, and freed in backward.
+        self.freed = [name for name in self.kept if name not in self.returned]
+
+    def forward_peak(self, workspaces):
+        """SIZE: above what is there when it begins."""
+        graph = self.graph
+        program = forward_program(graph, self.saved)
+        constant = graph.inputs | set(graph.tangents)
+        return Half(graph, program, [], self.saved | self.returned, constant).peak(workspaces)
+
+    def backward_peak(self, workspaces):
+        """SIZE: above what is there when it begins, in the order that Inductor estimates to take least."""
+        graph, backward = self.graph, Backward(self.graph, self.saved)
+        given = [*self.freed, *graph.tangents]
+        constant = graph.inputs | self.returned
+
+        def estimate(order):
+            half = Half(graph, order, given, graph.gradients, constant | set(graph.tangents))
+            return half.peak(workspaces, product=0, in_place=False)
+
+        order = min((backward.program(False), backward.program(True)), key=estimate)
+        return Half(graph, order, given, graph.gradients, constant).peak(workspaces)
+
+
 def predict(graphs, events, optimizer):
-    """SIZE: the peak of each half of each graph and of the optimizer, and what each graph keeps."""
+    """SIZE: the peak of each half of each graph and of the optimizer; what all graphs keep."""
     workspaces = Workspaces.read(events)
     held = collections.Counter()
     for event in events:
         if event['t'] == 'a' and 'free' not in event:
             held[event['cat']] += event['bytes']
-    base = sum(held[kind] for kind in ('parameter', 'buffer', 'optimizer_state', 'input'))
-    # The iteration before bound its outputs, which are free only when forward returns.
-    before = sum(graph.bytes(name) for graph in graphs for name in graph.outputs if graph.named[graph.root(name)].operator)
-    peaks, live, stack = {}, base, []
-    for number, graph in enumerate(graphs, 1):
-        saved = cut.saved(graph)
-        keep = saved | set(graph.outputs)
-        half = Half(graph, forward_program(graph, saved), [], keep, graph.inputs | set(graph.tangents))
-        peaks[f'forward {number}'] = live + before + half.peak(workspaces)
-        roots = {graph.root(name) for name in keep}
-        kept = {name: graph.named[name].bytes for name in roots if graph.named[name].operator}
-        live += sum(kept.values())
-        stack.append((number, graph, saved, kept))
-    given = None
-    for number, graph, saved, kept in reversed(stack):
-        bound = {graph.root(name) for name in graph.outputs}
-        freed = [name for name in kept if name not in bound]
-        tangents = [graph.named[name].bytes for name in graph.tangents]
-        # A later graph's gradients are these; all else is zeros made for the purpose.
-        live += sum(length for length in tangents if given is None or length not in given)
-        backward, start = Backward(graph, saved), [*freed, *graph.tangents]
-        constant = graph.inputs | bound
-        orders = [backward.program(False), backward.program(True)]
-        estimates = [
-            Half(graph, order, start, graph.gradients, constant | set(graph.tangents)).peak(workspaces, 0, False)
-            for order in orders
-        ]
-        order = orders[estimates.index(min(estimates))]
-        peaks[f'backward {number}'] = live + Half(graph, order, start, graph.gradients, constant).peak(workspaces)
-        gradients = sum(graph.named[name].bytes for name in backward.results)
-        live += gradients - sum(kept[name] for name in freed) - sum(tangents)
-        given = [graph.bytes(name) for name in graph.gradients if graph.bytes(name)]
-    outputs = sum(kept[name] for _, graph, _, kept in stack for name in outputs_of(graph))
+    base = live = sum(held[kind] for kind in ('parameter', 'buffer', 'optimizer_state', 'input'))
+    regions = [Region(graph) for graph in graphs]
+    # Those of the iteration before stay until forward returns.
+    outputs = sum(region.outputs for region in regions)
+    peaks = {}
+    for number, region in enumerate(regions, 1):
+        peaks[f'forward {number}'] = live + outputs + region.forward_peak(workspaces)
+        live += sum(region.kept.values())
+    returned = []
+    for number, region in reversed(list(enumerate(regions, 1))):
+        # A later graph returned these gradients already; others are zeros.
+        live += sum(length for length in region.tangents if length not in returned)
+        peaks[f'backward {number}'] = live + region.backward_peak(workspaces)
+        live += sum(region.gradients) - sum(map(region.kept.get, region.freed)) - sum(region.tangents)
+        returned = region.gradients
+    # The parameters' gradients, and what Adam's kernels over many tensors make of that size.
     copies = 2 if optimizer.lower().startswith('adam') else 1
     peaks['optimizer'] = base + copies * held['parameter'] + outputs
-    return peaks, [sum(kept.values()) for *_, kept in stack]
-
-
-def outputs_of(graph):
-    """The memory behind forward's outputs, each once."""
-    roots = {graph.root(name) for name in graph.outputs}
-    return [name for name in roots if graph.named[name].operator]
+    return peaks, sum(sum(region.kept.values()) for region in regions)
 
 
 def recorded(events):
@@ -313,15 +332,15 @@ def main(arguments):
         key = [str(config[column] or '') for column in ('model', 'batch', 'seq')]
         compiled = peaks[*key, ' '.join(words)]
         eager = peaks[*key, ' '.join(words).replace('--compile inductor', '').strip()]
-        said, kept = predict(graphs, events, config['optimizer'])
-        most = max(said.values())
-        alone = max(peak for phase, peak in said.items() if phase != 'optimizer')
+        predicted, kept = predict(graphs, events, config['optimizer'])
+        most = max(predicted.values())
+        alone = max(peak for phase, peak in predicted.items() if phase != 'optimizer')
         phases = recorded(events)
         alone_recorded = max(phases['forward'], phases['backward'])
         errors.append(most / compiled - 1)
         errors_without.append(alone / alone_recorded - 1)
         cells = [name, f'{eager:,}', f'{compiled:,}', f'{compiled / eager - 1:+.1%}', f'{most:,}']
-        cells += [f'{errors[-1]:+.2%}', f'{errors_without[-1]:+.2%}', f'{sum(kept):,}']
+        cells += [f'{errors[-1]:+.2%}', f'{errors_without[-1]:+.2%}', f'{kept:,}']
         print(f'| {" | ".join(cells)} |')
     for what, found in (('peak', errors), ('forward and backward alone', errors_without)):
         sizes = [abs(error) for error in found]
