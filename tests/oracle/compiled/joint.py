@@ -6,8 +6,8 @@ Compiles the model with `aot_eager`, which leaves ATen operators whole, runs one
 `oracle run`, and writes OUT.1.json, OUT.2.json, …, one for each graph: a model with a graph break has several.
 
 A graph has `nodes`, `outputs` (of forward) and `gradients` (of its inputs, in their order), both by name, `null` where
-there is none. A node has a `name`, an `operator` (`null`: an input or an incoming gradient), `operands` by name, what it
-`makes` (a tensor, a list of them, or `null`), and in a `getitem` the `index` of the part.
+there is none. A node has a `name`, an `operator` (`null`: an input or an incoming gradient), `operands` by name, what
+it `makes` (a tensor, a list of them, or `null`), and in a `getitem` the `index` of the part.
 """
 
 import json

@@ -235,9 +235,8 @@ class Region:
         self.saved = cut.saved(graph)
         self.returned = {graph.root(name) for name in graph.outputs}
         #: SIZE: by name; inputs are there anyway.
-        self.kept = {
-            name: graph.named[name].bytes for name in self.saved | self.returned if graph.named[name].operator
-        }
+        kept = (graph.named[name] for name in self.saved | self.returned)
+        self.kept = {node.name: node.bytes for node in kept if node.operator}
         #: SIZE: of outputs that forward makes.
         self.outputs = sum(self.kept.get(name, 0) for name in self.returned)
         #: SIZE: each incoming gradient, each gradient that backward returns.
