@@ -319,7 +319,7 @@ pub struct DeviceVerdict {
     pub allowed: Option<Bytes>,
     /// What nine runs in ten like this one need; `None` where the answer may be far off.
     pub interval: Option<Interval>,
-    /// Percent: the chance that it fits; `None` likewise.
+    /// Percent: the chance that it fits; `None` likewise, and where it fits only after a flush.
     pub chance: Option<u64>,
     /// How it ends.
     pub verdict: Verdict,

@@ -162,7 +162,7 @@ fn answer(
     marks: &[Mark],
     end: Bytes,
 ) -> impl IntoView + use<> {
-    let Estimate { bytes, from } = estimate;
+    let Estimate { bytes, from, .. } = estimate;
     let mut class = String::from("others-bar");
     if row.means == Means::Tensors {
         class += " others-tensors";

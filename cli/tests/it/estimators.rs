@@ -30,10 +30,10 @@ fn all_estimators_answer_about_a_model() {
         DeepSpeed ZeRO-3                              209.66 MiB    -78 %
         DeepSpeed ZeRO-3, optimizer on the host        31.30 MiB    -96 %
         DeepSpeed ZeRO-3, all on the host               9.00 MiB    -99 %
-        SchedTune                                       2.16 GiB   +130 %
+        SchedTune                                       2.14 GiB   +128 %
         GPUMemNet, perceptrons                   0 B to 7.81 GiB   +734 %
         GPUMemNet, transformers                  0 B to 7.81 GiB   +734 %
-        DNNPerf                                         2.05 GiB   +119 %
+        DNNPerf                                         2.37 GiB   +153 %
 
         A figure for tensors is compared with our allocated memory, all ot
     "#]]

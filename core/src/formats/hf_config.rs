@@ -130,6 +130,7 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     run.know("task", task);
     run.know("architecture", name);
     run.know_whether("eager", is_eager.unwrap_or(is_old));
+    run.know_whether("old", is_old);
     run.know_whether("asked", is_eager.is_some());
     run.know_whether("liger", library.kernels == Kernels::Liger);
     let outputs = run.files(&files)?;

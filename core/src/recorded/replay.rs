@@ -168,7 +168,7 @@ impl Calls {
             let settings = own.unwrap_or_default().on(Some(verdict.capacity), verdict.allowed);
             let left = verdict.usable() - verdict.context;
             if self.within(&settings, Some(left)).1 {
-                verdict.verdict = Verdict::FitsAfterFlush;
+                (verdict.verdict, verdict.chance) = (Verdict::FitsAfterFlush, None);
             }
         }
         Ok(verdict)

@@ -64,7 +64,8 @@ impl DeviceVerdict {
         if verdict.verdict.fails() {
             let limited = allocator::replay(trace, settings, Some(room.left()));
             if limited.out_of_memory.is_none() {
-                verdict.verdict = Verdict::FitsAfterFlush;
+                // The chance is that of a run without flushes.
+                (verdict.verdict, verdict.chance) = (Verdict::FitsAfterFlush, None);
             }
             verdict.out_of_memory =
                 limited.out_of_memory.map(|failure| OutOfMemory::of(trace, &failure, room));
