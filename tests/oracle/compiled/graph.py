@@ -138,7 +138,7 @@ def part(node, parent, masks):
         yield Node(f'{node.name}_rows', 'mean', parent.operands[:1], statistic(rows))
         yield replace(node, operator='point', operands=[*parent.operands, f'{node.name}_rows'])
     elif is_norm(operator):
-        # Running statistics; without a size they are none.
+        # A statistic; without a size there is none.
         made = ('mean', parent.operands[:1]) if node.bytes else ('none', [])
         yield replace(node, operator=made[0], operands=made[1])
     elif operator == 'nll_loss_forward':
