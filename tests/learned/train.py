@@ -31,7 +31,9 @@ CONVOLUTION, LINEAR, BATCH_NORM, OTHER_NORM, DROPOUT, ATTENTION = 0, 1, 2, 3, 6,
 #: COUNT: layers that the transformer ensemble reads; longer models are cut.
 LONGEST = 128
 #: Families with results that do not grow with the batch; features are those at the batch of `features.rs`.
-UNEVEN = {'beit', 'efficientformer', 'levit', 'maxxvit', 'nfnet', 'vision_transformer_hybrid'}
+UNEVEN = {
+    'beit', 'efficientformer', 'levit', 'maxxvit', 'nfnet', 'vision_transformer_hybrid', 'vision_transformer_relpos',
+}  # fmt: skip
 SEEN_AT = 8
 #: For each domain: MiB of a class, MiB where the first begins, classes, and features by place in `numbers`.
 DOMAINS = {

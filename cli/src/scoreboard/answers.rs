@@ -30,8 +30,8 @@ pub(crate) struct Answer {
     pub(crate) capacity: Bytes,
     /// What we expect nine runs in ten to need.
     pub(crate) interval: Option<Interval>,
-    /// What we say when we are told the context that was measured on the machine.
-    pub(crate) told: Option<Told>,
+    /// What we state where the context that was measured on the machine is known.
+    pub(crate) known: Option<Known>,
     /// By position in [`ALL`]; `None` where an estimator does not answer about such a model.
     pub(crate) said: Vec<Option<Said>>,
     /// How long the simulation took.
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
 
 /// What we say of a run whose context is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Known {
     pub(crate) said: Said,
     pub(crate) interval: Option<Interval>,
 }
@@ -125,20 +125,20 @@ fn of(model: &Model, config: &Config) -> Result<Answer, Error> {
     let evidence = Evidence::of(&run);
     let took = Some(start.elapsed());
     let said = ALL.iter().map(|estimator| say(*estimator, &evidence)).collect();
-    let told = match config.context {
-        Some(_) => told(model, config, &mut stages)?,
+    let known = match config.context {
+        Some(_) => known(model, config, &mut stages)?,
         None => None,
     };
     let (capacity, interval) = (verdict.usable(), verdict.interval);
-    Ok(Answer { context, capacity, interval, told, said, took })
+    Ok(Answer { context, capacity, interval, known, said, took })
 }
 
-fn told(model: &Model, config: &Config, stages: &mut Stages) -> Result<Option<Told>, Error> {
+fn known(model: &Model, config: &Config, stages: &mut Stages) -> Result<Option<Known>, Error> {
     let simulation = model.simulate(config, stages)?;
     let interval = simulation.verdict().interval;
     let run = estimators::Run::of(model, &simulation, stages)?;
     let said = say(ALL[0], &Evidence::of(&run));
-    Ok(said.map(|said| Told { said, interval }))
+    Ok(said.map(|said| Known { said, interval }))
 }
 
 fn say(estimator: &dyn Estimator, evidence: &Evidence<'_>) -> Option<Said> {

@@ -14,8 +14,8 @@ use super::sources::Source;
 /// Who made an estimate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
-    /// Highwater, told the CUDA context that was measured on the machine.
-    Told,
+    /// Highwater, where the CUDA context that was measured on the machine is known.
+    Known,
     /// An estimator, by its position in [`ALL`].
     Us(usize),
     /// A system, whose figures others published; by its id.
@@ -67,7 +67,7 @@ impl By {
     pub(crate) fn id(&self) -> &str {
         match self {
             Self::Us(at) => ALL[*at].about().id,
-            Self::Told => "highwater-told",
+            Self::Known => "highwater-known",
             Self::Others(id) => id,
         }
     }
@@ -76,7 +76,7 @@ impl By {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Us(at) => ALL[*at].about().name.to_owned(),
-            Self::Told => format!("{}, told the context", ALL[0].about().name),
+            Self::Known => format!("{}, context known", ALL[0].about().name),
             Self::Others(id) => {
                 format!("{}, as published", about(id).map_or(id.as_str(), |about| about.name))
             }
@@ -85,7 +85,7 @@ impl By {
 
     /// What it needs, where that is known.
     pub(crate) fn needs(&self) -> &'static str {
-        let id = if *self == Self::Told { ALL[0].about().id } else { self.id() };
+        let id = if *self == Self::Known { ALL[0].about().id } else { self.id() };
         about(id).map_or("", |about| about.needs.name())
     }
 
@@ -158,9 +158,9 @@ fn of_run<'a>(source: &'a Source, run: &'a Run, answer: &Answer) -> Vec<Point<'a
         };
         points.extend(of_it.into_iter().flatten().map(|point| Point { took, ..point }));
     }
-    let told = answer.told.map(|told| told.said);
+    let known = answer.known.map(|known| known.said);
     points.extend(
-        told.map(|said| point(By::Told, Means::Process, said.estimate.bytes, said.survives)),
+        known.map(|said| point(By::Known, Means::Process, said.estimate.bytes, said.survives)),
     );
     for (id, bytes) in &run.published {
         let by = By::Others(id.clone());

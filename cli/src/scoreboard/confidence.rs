@@ -98,12 +98,12 @@ pub(crate) fn intervals(sources: &[Source], answers: &[Vec<Answered>]) -> String
     for (source, answers) in sources.iter().zip(answers) {
         let mut halves: BTreeMap<bool, [Intervals; 2]> = BTreeMap::new();
         for (run, need, answer) in measured(source, answers) {
-            let [as_asked, told] = halves.entry(was_used(run)).or_default();
+            let [as_asked, known] = halves.entry(was_used(run)).or_default();
             as_asked.add(need, answer.interval);
-            told.add(need, answer.told.and_then(|told| told.interval));
+            known.add(need, answer.known.and_then(|known| known.interval));
         }
         for (used, halves) in halves {
-            for (context, half) in ["not known", "told"].into_iter().zip(halves) {
+            for (context, half) in ["not known", "known"].into_iter().zip(halves) {
                 text += &line(&source.about.name, used, context, half);
             }
         }
@@ -124,12 +124,12 @@ fn line(name: &str, used: bool, context: &str, half: Intervals) -> String {
 /// Our errors by family of models, the smallest first; families with few runs are one.
 pub(crate) fn families(points: &[Point<'_>]) -> String {
     let mut by_family: BTreeMap<&str, Vec<&Point<'_>>> = BTreeMap::new();
-    // Told the context, where it was measured: the rest is the same for all families.
-    let told = points.iter().filter(|point| point.by == By::Told);
-    let told: BTreeSet<&str> = told.map(|point| point.source.about.id.as_str()).collect();
+    // Known the context, where it was measured: the rest is the same for all families.
+    let known = points.iter().filter(|point| point.by == By::Known);
+    let known: BTreeSet<&str> = known.map(|point| point.source.about.id.as_str()).collect();
     let is_ours = |point: &&Point<'_>| {
-        let is_told = told.contains(point.source.about.id.as_str());
-        point.by == if is_told { By::Told } else { By::Us(0) }
+        let is_known = known.contains(point.source.about.id.as_str());
+        point.by == if is_known { By::Known } else { By::Us(0) }
     };
     let ours = board::of(points, Means::Process).filter(is_ours);
     let ours = ours.filter(|point| point.error().is_some());

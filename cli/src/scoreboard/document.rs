@@ -30,7 +30,9 @@ pub(crate) fn filled(text: &str, tables: &BTreeMap<&str, String>) -> Result<Stri
         (rest, found) = (after, true);
     }
     if !found {
-        return Err(format!("it has no place for a table; write `{BEGIN}process{CLOSE}` and `{END}`"));
+        return Err(format!(
+            "it has no place for a table; write `{BEGIN}process{CLOSE}` and `{END}`"
+        ));
     }
     Ok(filled + rest)
 }

@@ -11,15 +11,15 @@ use highwater_core::Bytes;
 use highwater_core::device::Interval;
 use highwater_core::estimators::{ALL, Estimate};
 
-use super::answers::{Answer, Answered, Said, Told};
+use super::answers::{Answer, Answered, Known, Said};
 use super::runs::Run;
 use super::sources::Source;
 
 /// Columns that tell runs apart: those of [`key`].
 const KEY: [&str; 4] = ["source", "line", "model", "batch"];
 
-/// Columns of ours: the interval, and what we say when the context is told.
-const OURS: [&str; 5] = ["low", "high", "highwater-told", "told_low", "told_high"];
+/// Columns of ours: the interval, and what we state where the context is known.
+const OURS: [&str; 5] = ["low", "high", "highwater-known", "known_low", "known_high"];
 
 fn key(source: &Source, run: &Run) -> [String; 4] {
     [source.about.id.clone(), run.line.to_string(), run.model.clone(), run.batch.to_string()]
@@ -38,8 +38,8 @@ pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
                 Ok(answer) => {
                     line.extend([answer.context, answer.capacity].map(|bytes| bytes.0.to_string()));
                     line.extend(ends(answer.interval));
-                    line.push(cell(answer.told.map(|told| told.said), answer.capacity));
-                    line.extend(ends(answer.told.and_then(|told| told.interval)));
+                    line.push(cell(answer.known.map(|known| known.said), answer.capacity));
+                    line.extend(ends(answer.known.and_then(|known| known.interval)));
                     line.extend(answer.said.iter().map(|said| cell(*said, answer.capacity)));
                     line.push(String::new());
                 }
@@ -119,10 +119,11 @@ fn answer(cells: &BTreeMap<&str, &str>) -> Result<Answered, String> {
         ("", _) => Ok::<_, String>(None),
         (low, high) => Ok(Some(Interval { low: bytes(low)?, high: bytes(high)? })),
     };
-    let [low, high, told, told_low, told_high] = OURS;
-    let (interval, known) = (interval(low, high)?, interval(told_low, told_high)?);
-    let told = self::said(get(told)?, capacity)?.map(|said| Told { said, interval: known });
-    Ok(Ok(Answer { context, capacity, interval, told, said, took: None }))
+    let [low, high, known, known_low, known_high] = OURS;
+    let (interval, known_interval) = (interval(low, high)?, interval(known_low, known_high)?);
+    let known = self::said(get(known)?, capacity)?;
+    let known = known.map(|said| Known { said, interval: known_interval });
+    Ok(Ok(Answer { context, capacity, interval, known, said, took: None }))
 }
 
 fn said(cell: &str, capacity: Bytes) -> Result<Option<Said>, String> {

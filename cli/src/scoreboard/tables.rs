@@ -332,7 +332,7 @@ fn bare(hundredths: u64) -> String {
 /// The name in a document.
 fn name(by: &By) -> String {
     let name = by.name();
-    if matches!(by, By::Us(0) | By::Told) { format!("**{name}**") } else { name }
+    if matches!(by, By::Us(0) | By::Known) { format!("**{name}**") } else { name }
 }
 
 /// A table of scores; the time is left out, because it differs from machine to machine.
