@@ -52,11 +52,36 @@ fn parts_add_up_and_gpus_are_in_order() {
     assert!(times.len() > 15 && times.is_sorted(), "{times:?}");
 }
 
+/// A form of a board is a row of its own, and one that there is not is refused.
 #[test]
-fn a_gpu_without_published_rates_is_refused() {
-    let outcome = highwater(&["time", &resnet50(), "--device", "b200"]);
+fn a_board_has_forms() {
+    let of = |form: &[&str]| {
+        highwater(&[&["time", &resnet50(), "--device", "a100-40gb", "--json"], form].concat())
+    };
+    let json: Value = serde_json::from_str(&of(&["--form", "pcie"]).stdout).expect("it is JSON");
+    assert_eq!(json["step"]["form"].as_str(), Some("PCIe"));
+    let devices = json["devices"].as_array().expect("there are some");
+    let is_a100 = |one: &&Value| one["device"] == "a100-40gb";
+    assert_eq!(devices.iter().filter(is_a100).count(), 2);
+    let outcome = of(&["--form", "SXM5"]);
     assert_eq!(outcome.status, Some(2));
-    assert!(outcome.stderr.contains("B200 has no published rates"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("known are SXM, PCIe"), "{}", outcome.stderr);
+}
+
+/// Products of matrices are faster in TF32, where a GPU has it, and memory stays as it is.
+#[test]
+fn tf32_makes_products_faster_and_takes_no_memory() {
+    let of = |command: &str, key: &str, tf32: &str| -> Value {
+        let asked = ["--batch", "8", "--seq", "128", "--device", "a100-40gb", "--json", "--tf32"];
+        let given = [&[command, "bert-base-uncased"][..], &asked, &[tf32]].concat();
+        let outcome = highwater(&given);
+        let json: Value = serde_json::from_str(&outcome.stdout).expect("it is JSON");
+        json.pointer(key).cloned().expect("it is there")
+    };
+    let gemm = "/step/classes/gemm/device_picoseconds";
+    let [off, on, auto] = ["off", "on", "auto"].map(|tf32| of("time", gemm, tf32).as_u64());
+    assert!(on < off.map(|off| off / 2) && auto == off, "{off:?} {on:?} {auto:?}");
+    assert_eq!(of("estimate", "/peak", "off"), of("estimate", "/peak", "on"));
 }
 
 /// A loader that is too slow makes the step longer, and the GPU wait.
