@@ -130,6 +130,10 @@ pub(crate) struct Timing {
     #[arg(long, value_name = "N")]
     pub(crate) loader: Option<NonZeroU64>,
 
+    /// Form of the GPU's board where there are several, such as `PCIe`
+    #[arg(long, value_name = "FORM")]
+    pub(crate) form: Option<String>,
+
     /// Samples of an epoch, to tell how long one takes
     #[arg(long, value_name = "N")]
     pub(crate) epoch: Option<NonZeroU64>,

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::num::NonZeroU64;
 
 use highwater_core::bytes::grouped;
-use highwater_core::device;
+use highwater_core::device::{self, Device};
 use highwater_core::estimate::{Stages, Timings};
-use highwater_core::time::{Bound, Part, Share, StepTime, Timing};
+use highwater_core::time::{Bound, Part, Share, StepTime, Timing, Utilisation};
 use highwater_core::{Bytes, Error, Model};
 use serde_json::{Value, json};
 
@@ -20,21 +20,23 @@ pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Er
     let config = question.training.over(model.defaults())?;
     let mut stages = Stages::default();
     let mut timings = Timings::new(model, &config, &mut stages);
-    let mut on = |device| -> Result<Timing, Error> {
-        let timing = timings.on(device)?;
+    let mut on = |device, form: Option<&str>| -> Result<Timing, Error> {
+        let timing = timings.on_form(device, form)?;
         let Some(rate) = arguments.loader else { return Ok(timing) };
         let time = timing.time.clone().with_loader(timing.samples, rate.get());
         Ok(Timing { time, ..timing })
     };
-    let own = on(device::find(&config.device)?)?;
-    let others = device::all().iter().filter(|device| device.id != config.device);
-    let others = others.filter(|device| device.rates().is_some());
-    let others: Result<Vec<Timing>, Error> = others.map(on).collect();
-    let mut all = others?;
-    all.push(own);
+    let own = on(device::find(&config.device)?, arguments.form.as_deref())?;
+    let is_own =
+        |device: &Device, form: &str| device.id == config.device && form == own.gpu.rates.form;
+    let of_forms = |device: &'static Device| device.forms().map(move |rates| (device, rates.form));
+    let others = device::all().iter().flat_map(of_forms);
+    let others = others.filter(|(device, form)| !is_own(device, form));
+    let others = others.map(|(device, form)| on(device, Some(form)));
+    let mut all: Vec<Timing> = others.collect::<Result<_, Error>>()?;
+    all.push(own.clone());
     all.sort_by_key(|timing| timing.time.step());
-    let is_own = |timing: &&Timing| timing.device.id == config.device;
-    let own = all.iter().find(is_own).expect("it was put there");
+    let own = &own;
     let epoch = arguments.epoch.map(NonZeroU64::get);
     if question.json {
         return Ok(format!("{:#}\n", answer(own, &all, epoch)));
@@ -58,22 +60,8 @@ fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
         writeln!(text, "An epoch of {} samples takes {}.", grouped(samples), own.epoch(samples))
             .ok();
     }
-    let used = step.utilisation();
-    let percent = Share::percent;
-    writeln!(
-        text,
-        "The GPU computes {} % of that time; most of the step waits for {}.\n\
-         SM active {} %, SM occupancy {} %, tensor active {} %, DRAM active {} %, as DCGM averages them.\n\
-         Model FLOP utilisation {} %.\n",
-        percent(used.gpu),
-        if step.bound() == Bound::Loader { "the data loader" } else { step.bound().name() },
-        percent(used.sm_active),
-        percent(used.sm_occupancy),
-        percent(used.tensor_active),
-        percent(used.dram_active),
-        own.flop_utilisation().div_euclid(10)
-    )
-    .ok();
+    text += &used(step);
+    writeln!(text, "Model FLOP utilisation {} %.\n", own.flop_utilisation().div_euclid(10)).ok();
     let mut parts = Table::of_numbers_behind(1);
     parts.row(
         ["", "time", "share", "kernels", "GFLOP", "moves"].map(|head| Cell::styled(head, HEAD)),
@@ -114,6 +102,37 @@ fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
     text + &gpus.render("  ")
 }
 
+/// How much of the GPU a step uses: a range where nothing is known of the data loader.
+fn used(step: &StepTime) -> String {
+    let (least, most) = (step.least_utilisation(), step.utilisation());
+    let percent = |least: Share, most: Share| match (least.percent(), most.percent()) {
+        (least, most) if least == most => format!("{most} %"),
+        (least, most) => format!("{least} to {most} %"),
+    };
+    let mut text = String::new();
+    writeln!(
+        text,
+        "The GPU computes {} of that time; most of the step waits for {}.\n\
+         SM active {}, SM occupancy {}, tensor active {}, DRAM active {}, as DCGM averages them.",
+        percent(most.gpu, most.gpu),
+        if step.bound() == Bound::Loader { "the data loader" } else { step.bound().name() },
+        percent(least.sm_active, most.sm_active),
+        percent(least.sm_occupancy, most.sm_occupancy),
+        percent(least.tensor_active, most.tensor_active),
+        percent(least.dram_active, most.dram_active),
+    )
+    .ok();
+    if least != most {
+        writeln!(
+            text,
+            "The most is with a data loader as fast as needed, the least is that of the idlest measured loop; \
+             `--loader` and\nthe samples per second that yours gives narrow it."
+        )
+        .ok();
+    }
+    text
+}
+
 fn cells(name: &str, part: &Part, step: &StepTime) -> [String; 6] {
     [
         name.replace('_', " "),
@@ -151,7 +170,10 @@ fn step(timing: &Timing) -> Value {
     };
     let time = &timing.time;
     let (least, most) = time.interval();
-    let used = time.utilisation().named().map(|(name, share)| (name.to_owned(), fraction(share)));
+    let shares = |used: Utilisation| -> Value {
+        let named = used.named().map(|(name, share)| (name.to_owned(), fraction(share)));
+        Value::Object(named.into_iter().collect())
+    };
     let phases = time.by_phase.iter().map(|(phase, of)| (phase.name().to_owned(), part(of)));
     let classes = time.by_class.iter().map(|(class, of)| (class.name().to_owned(), part(of)));
     json!({
@@ -164,7 +186,8 @@ fn step(timing: &Timing) -> Value {
         "flop_utilisation_per_mille": timing.flop_utilisation(),
         "bound": time.bound().name(),
         "loader_picoseconds": time.loader.0,
-        "utilisation": used.into_iter().collect::<serde_json::Map<_, _>>(),
+        "utilisation": shares(time.utilisation()),
+        "least_utilisation": shares(time.least_utilisation()),
         "all": part(&time.all),
         "phases": phases.collect::<serde_json::Map<_, _>>(),
         "classes": classes.collect::<serde_json::Map<_, _>>(),

@@ -5,7 +5,7 @@
 //! The model is a name of the catalogue or a file. Settings are those of the command line; other names are
 //! dimensions. `check TABLE` compares with `llm_steps_2023.csv` of tests/times: forward and backward on one GPU.
 //! `timm FOLDER TABLE` does so with `rtx3090.csv` of tests/fixtures/measured, and `dump FOLDER TABLE` prints the
-//! kernels of such steps. `list MODEL DEVICE …` prints every kernel.
+//! kernels of such steps. `published` prints those of `tests/fixtures/published/throughput.csv`. `list MODEL DEVICE …` prints every kernel.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
 #![expect(
     clippy::cast_precision_loss,
@@ -14,6 +14,8 @@
     reason = "printed alone"
 )]
 
+#[path = "common/published.rs"]
+mod published;
 #[path = "common/settings.rs"]
 mod settings;
 
@@ -23,11 +25,13 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
+use highwater_core::config::Tf32;
 use highwater_core::device::{self, MemoryKind, Rates};
 use highwater_core::eager::Launches;
 use highwater_core::eager::launch::{Kernel, Launch};
+use highwater_core::estimate::Stages;
 use highwater_core::formats::catalogue;
-use highwater_core::time::{Gpu, Part, StepTime};
+use highwater_core::time::{Gpu, Machine, Part, StepTime};
 use highwater_core::trace::Phase;
 use highwater_core::{Config, Model};
 
@@ -43,6 +47,7 @@ fn main() -> Result<()> {
     match *words.as_slice() {
         ["check", table] => check(&fs::read_to_string(table)?),
         ["timm", folder, table] => timm(Path::new(folder), &fs::read_to_string(table)?),
+        ["published"] => dump_published(),
         ["dump", folder, table] => dump(Path::new(folder), &fs::read_to_string(table)?),
         ["list", model, device, ref settings @ ..] => {
             list(&launches(model, device, settings)?);
@@ -196,6 +201,72 @@ fn dump(folder: &Path, table: &str) -> Result<()> {
     Ok(())
 }
 
+/// What the formulas know of a GPU.
+fn facts(gpu: Gpu) -> String {
+    let (major, minor) = gpu.compute_capability;
+    let rates = gpu.rates;
+    format!(
+        "{major}.{minor} {} {} {} {} {} {} {} {} {} {} {} {}",
+        gpu.multiprocessors,
+        gpu.threads_per_multiprocessor,
+        rates.lanes,
+        rates.base_mhz,
+        rates.boost_mhz,
+        rates.bandwidth,
+        rates.l2_kib,
+        rates.l1_kib,
+        rates.watts,
+        rates.half_flop,
+        u8::from(rates.memory == MemoryKind::Hbm),
+        u8::from(rates.corrects)
+    )
+}
+
+/// Prints the kernels of published steps, equal ones counted, for trying formulas.
+fn dump_published() -> Result<()> {
+    let mut rows = published::Row::all()?;
+    rows.retain(|row| matches!(row.left_out(), None | Some("loader")));
+    rows.sort_by_key(|row| row.cell("model").to_owned());
+    for rows in rows.chunk_by(|one, other| one.cell("model") == other.cell("model")) {
+        let Some(Ok(model)) = rows.first().map(published::Row::open) else { continue };
+        let mut rows = rows.to_vec();
+        rows.sort_by_key(|row| row.run(&model).unwrap_or_default());
+        let mut stages = Stages::default();
+        for row in rows {
+            let Ok((launches, timing)) = row.timing(&model, &mut stages) else { continue };
+            println!(
+                "run,{},{},{},{},{:?},{},{},{},{},{}",
+                row.cell("id"),
+                row.source(),
+                timing.device.id,
+                timing.gpu.rates.form,
+                timing.gpu.tf32,
+                row.chooses(),
+                row.left_out().unwrap_or("clean"),
+                row.milliseconds(&timing)?,
+                published::ours(&timing),
+                facts(timing.gpu),
+            );
+            let machine = Machine::of(timing.gpu);
+            let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+            for launch in launches.of_steady() {
+                let used = machine.uses(&launch.kernel, launch.dtype);
+                let line = line(launches.label(launch.operator), launch);
+                let host = machine.host_microseconds(launch);
+                let line = format!(
+                    "{line},{},{},{:.4},{host}",
+                    launch.dtype, used.kernels, used.moving_us
+                );
+                *counted.entry(line).or_default() += launch.times;
+            }
+            for (line, count) in counted {
+                println!("{line},{count}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Phase, operator, bytes of an element, whether it is assumed, the kind of kernel and its sizes.
 fn line(operator: &str, launch: &Launch) -> String {
     let sizes = match launch.kernel {
@@ -274,6 +345,7 @@ fn gpus() -> Result<BTreeMap<String, Gpu>> {
     for row in rows(&text) {
         let number = |name: &str| -> Result<u32> { Ok(row[name].parse()?) };
         let (major, minor) = row["capability"].split_once('.').ok_or("no capability")?;
+        let corrects = number("half_flop")? > 512 || major == "6";
         let memory = if row["memory"] == "HBM" { MemoryKind::Hbm } else { MemoryKind::Gddr };
         let gpu = Gpu {
             compute_capability: (major.parse()?, minor.parse()?),
@@ -285,12 +357,14 @@ fn gpus() -> Result<BTreeMap<String, Gpu>> {
                 boost_mhz: number("boost_mhz")?,
                 bandwidth: number("bandwidth_gbs")?,
                 memory,
+                corrects,
                 l2_kib: number("l2_kib")?,
                 l1_kib: number("l1_kib")?,
                 lanes: number("lanes")?,
                 watts: number("watts")?,
                 half_flop: number("half_flop")?,
             },
+            tf32: Tf32::Convolutions,
         };
         all.insert(row["step_name"].to_owned(), gpu);
     }

@@ -121,6 +121,8 @@ pub struct Config {
     pub transformers: Transformers,
     /// Version of cuDNN, which chooses workspaces of convolutions.
     pub cudnn: Cudnn,
+    /// Which products of fp32 numbers are computed in TF32: times depend on it, bytes do not.
+    pub tf32: Tf32,
     /// When CUDA loads kernels.
     pub module_loading: ModuleLoading,
     /// Whether dropout runs.
@@ -200,6 +202,7 @@ impl Default for Config {
             pytorch: PyTorch::LATEST,
             transformers: Transformers::default(),
             cudnn: Cudnn::Auto,
+            tf32: Tf32::Auto,
             module_loading: ModuleLoading::Auto,
             dropout: Dropout::Auto,
             in_place: InPlace::Auto,
@@ -652,6 +655,36 @@ impl Cudnn {
         match self {
             Self::Auto if pytorch.has_cudnn_9() => Self::V9,
             Self::Auto => Self::V8,
+            known => known,
+        }
+    }
+}
+
+choice! {
+    /// Which products of fp32 numbers tensor cores compute in TF32, on GPUs of capability 8.0 and later
+    /// (`torch.backends.cuda.matmul.allow_tf32`, `torch.backends.cudnn.allow_tf32`).
+    ///
+    /// It changes no workspace here: that of cuBLAS has one size, and cuDNN was asked about kernels in TF32 alone, so what
+    /// convolutions take without it is not known.
+    pub enum Tf32 ("use of TF32") {
+        /// As the version of PyTorch does.
+        Auto = "auto", "automatic", "convolutions only; before PyTorch 1.12 matrix products too",
+        /// No product: `torch.backends.cudnn.allow_tf32 = False`.
+        Off = "off", "off", "no product: `cudnn.allow_tf32 = False`",
+        /// Convolutions.
+        Convolutions = "convolutions", "convolutions", "convolutions, but no matrix products",
+        /// All: `torch.set_float32_matmul_precision("high")`.
+        On = "on", "on", "matrix products too: `set_float32_matmul_precision(\"high\")`",
+    }
+}
+
+impl Tf32 {
+    /// What it is with a release of PyTorch: never [`Tf32::Auto`].
+    #[must_use]
+    pub fn of(self, pytorch: PyTorch) -> Self {
+        match self {
+            Self::Auto if pytorch.multiplies_in_tf32() => Self::On,
+            Self::Auto => Self::Convolutions,
             known => known,
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! `tests/times` fits the constants and judges the model on whole steps in single precision: half of them are within
 //! 5 %. Half precision, convolutions and batch norm have constants fitted to whole steps of networks on consumer GPUs.
-//! On other GPUs they use the vendor's rates. No measurement has confirmed these, nor kernels for groups of channels
-//! and for optimizers: [`StepTime::unfitted`] has their share.
+//! On other GPUs they use the vendor's rates, which only published steps confirm. [`StepTime::unfitted`] has the share
+//! of these, and of kernels for groups of channels and for optimizers.
 //!
 //! The host launches kernels while the device runs earlier ones, and a data loader works ahead of both, so a step takes
 //! the longest of these times.
@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::bytes::Bytes;
+use crate::config::Tf32;
 use crate::device::{Device, Rates};
 use crate::eager::Launches;
 use crate::eager::launch::{Class, Launch};
@@ -44,6 +45,8 @@ pub struct Gpu {
     pub threads_per_multiprocessor: u64,
     /// How fast it is.
     pub rates: Rates,
+    /// Which products of fp32 numbers its tensor cores compute, if they can.
+    pub tf32: Tf32,
 }
 
 impl Gpu {
@@ -56,12 +59,45 @@ impl Gpu {
             let message = say!("no time: {device} has no published rates", device = device.name);
             return Err(Error::new(ErrorKind::BadConfig, message).about("device"));
         };
-        Ok(Self {
+        Ok(Self::with(device, rates))
+    }
+
+    /// The same for a form of its board, such as `PCIe`.
+    ///
+    /// # Errors
+    /// When there is no such form.
+    pub fn of_form(device: &Device, form: &str) -> Result<Self, Error> {
+        let found = device.forms().find(|rates| rates.form.eq_ignore_ascii_case(form));
+        found.map(|rates| Self::with(device, rates)).ok_or_else(|| {
+            let forms: Vec<_> = device.forms().map(|rates| rates.form).collect();
+            let message = say!(
+                "{device} has no form `{form}`; known are {forms}",
+                device = device.name,
+                form,
+                forms = forms.join(", ")
+            );
+            Error::new(ErrorKind::BadConfig, message).about("form")
+        })
+    }
+
+    fn with(device: &Device, rates: Rates) -> Self {
+        Self {
             compute_capability: device.compute_capability,
             multiprocessors: device.multiprocessors,
             threads_per_multiprocessor: device.threads_per_multiprocessor,
             rates,
-        })
+            tf32: Tf32::Convolutions,
+        }
+    }
+
+    /// Whether tensor cores compute products of fp32 numbers: those of convolutions, or of matrices.
+    fn has_tf32(&self, is_convolution: bool) -> bool {
+        let is_wanted = match self.tf32 {
+            Tf32::Off => false,
+            Tf32::Auto | Tf32::Convolutions => is_convolution,
+            Tf32::On => true,
+        };
+        is_wanted && self.compute_capability >= (8, 0)
     }
 }
 
@@ -245,6 +281,12 @@ impl StepTime {
         }
     }
 
+    /// The same in a loop about whose loader nothing is known: as of the idlest loop that was measured.
+    pub fn least_utilisation(&self) -> Utilisation {
+        let used = self.utilisation();
+        if self.loader == Picoseconds::default() { used.in_idlest_loop() } else { used }
+    }
+
     /// The time of the step: the host launches kernels while the device runs, and a loader works ahead.
     pub fn step(&self) -> Picoseconds {
         self.all.device.max(self.all.launch).max(self.loader)
@@ -317,13 +359,29 @@ mod tests {
         }
     }
 
-    /// A device without rates has no time, and the error names it.
+    /// A device has the forms of its board, and an error names them.
     #[test]
-    fn devices_without_rates_are_refused() {
-        let of = |id| Gpu::of(device::find(id).expect("it is in the table"));
-        assert!(of("t4").is_ok());
-        let error = of("h20").expect_err("its rates contradict each other");
-        assert_eq!(error.to_string(), "no time: H20 has no published rates");
+    fn forms_are_found_by_name() {
+        let a100 = device::find("a100-40gb").expect("it is in the table");
+        let of = |form| Gpu::of_form(a100, form).map(|gpu| gpu.rates.watts);
+        assert_eq!((of("sxm"), of("PCIe")), (Ok(400), Ok(250)));
+        assert_eq!(Gpu::of(a100).map(|gpu| gpu.rates.form), Ok("SXM"));
+        let error = of("SXM5").expect_err("it has none");
+        assert_eq!(error.to_string(), "A100 40 GB has no form `SXM5`; known are SXM, PCIe");
+    }
+
+    /// Convolutions use TF32 by default, products of matrices where it is asked for, and Turing has none.
+    #[test]
+    fn tf32_is_a_matter_of_setting_and_capability() {
+        let of = |id, tf32| {
+            let gpu = Gpu::of(device::find(id).expect("it is in the table")).expect("it has rates");
+            let gpu = Gpu { tf32, ..gpu };
+            (gpu.has_tf32(true), gpu.has_tf32(false))
+        };
+        assert_eq!(of("l4", Tf32::Convolutions), (true, false));
+        assert_eq!(of("l4", Tf32::On), (true, true));
+        assert_eq!(of("l4", Tf32::Off), (false, false));
+        assert_eq!(of("t4", Tf32::On), (false, false));
     }
 
     /// Rates are those of the vendor: products in half precision at the boost clock, in TFLOP/s, rounded.

@@ -71,7 +71,7 @@ CONSTANTS = [
     Constant('depthwise_filter_last', 2.5, '1', 'the same by gradients of the weight, channels last'),
     Constant('attention_peak', 0.9, '1', 'part of the peak of half precision by attention in one kernel'),
     Constant('norm_latency', 1, 'us', 'layer norm: time of the rows in flight apart from their loads'),
-    Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm in half precision, channels first, next to its bytes'),
+    Constant('batch_norm_rate', 1.5, '1', 'elements of the gradient of batch norm in a clock of a multiprocessor, channels first, each read and written'),
 ]
 
 
@@ -245,10 +245,11 @@ def norm_us(C, k):
 
 
 def batch_norm_us(C, k):
-    """Statistics first, then the result."""
+    """Statistics first, then the result. Gradients of channels first are as slow as a multiprocessor handles them."""
     channels, width, backward, last = k.sizes
-    slow = where((backward > 0) & (last == 0) & k.half, C['batch_norm_gradient'], 1)
-    return slow * k.memory_us(C, k.element * channels * width * where(backward > 0, 5, 3))
+    size = channels * width * where(backward > 0, 5, 3)
+    slow = where((backward > 0) & (last == 0), size / (k.clock * C['batch_norm_rate']), 0)
+    return maximum(k.memory_us(C, k.element * size), slow)
 
 
 def moved_us(C, k):

@@ -113,6 +113,11 @@ const HELP: &[Help] = &[
         "Version of cuDNN: 9 or 8, which gives most convolutions in single precision no workspace",
     ),
     help(
+        "tf32",
+        "WHERE",
+        "Products of fp32 numbers in TF32, which changes times only; `auto` is PyTorch's default of the time",
+    ),
+    help(
         "module-loading",
         "WHEN",
         "When CUDA loads kernels: lazily, or eagerly with a larger context",

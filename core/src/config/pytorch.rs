@@ -89,6 +89,11 @@ impl PyTorch {
         self >= Self::new(2, 4)
     }
 
+    /// Whether matrix products of fp32 numbers are in TF32 (pytorch/pytorch#76509).
+    pub fn multiplies_in_tf32(self) -> bool {
+        self < Self::new(1, 12)
+    }
+
     /// Whether softmax and its logarithm keep their input, and not only their result (pytorch/pytorch#65242).
     pub fn keeps_softmax_input(self) -> bool {
         self < Self::new(1, 11)

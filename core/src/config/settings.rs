@@ -347,6 +347,7 @@ pub const SETTINGS: &[Setting] = &[
         scope: Scope::Machine,
         ..field!(cudnn, Hardware)
     },
+    Setting { name: "tf32", label: "TF32", scope: Scope::Machine, ..field!(tf32, Verdict) },
     Setting {
         name: "module-loading",
         label: "loading of kernels",

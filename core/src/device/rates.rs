@@ -1,9 +1,8 @@
 //! How fast a GPU is, as its vendor publishes it.
 //!
-//! The figures were written from memory, and compared with other pages for some GPUs only. A GPU has none where one of
-//! them is not published, or where published figures contradict each other: A10G, H100 NVL, L20, H20, GH200, B200,
-//! GB200, RTX PRO 6000. They lie apart from `table.rs`, so that a program that never asks for times does not carry
-//! them.
+//! The figures were written from memory, and compared with other pages for some GPUs only. Where published figures
+//! contradict each other (H100 NVL, H20, B200, GB200), the peak of tensor cores decides. They lie apart from `table.rs`,
+//! so that a program that never asks for times does not carry them.
 
 use super::Device;
 
@@ -29,6 +28,8 @@ pub struct Rates {
     pub bandwidth: u32,
     /// What the memory is made of.
     pub memory: MemoryKind,
+    /// Whether its errors are corrected; workstation cards can, but do not unless they are told to.
+    pub corrects: bool,
     /// L2 that one half of the chip reaches, in KiB: A100 and H100 keep a copy in each of two halves.
     pub l2_kib: u32,
     /// L1 and shared memory of a multiprocessor, in KiB; 0 where loads bypass it.
@@ -42,9 +43,14 @@ pub struct Rates {
 }
 
 impl Device {
-    /// How fast it is, where the vendor publishes all of it.
+    /// How fast it is, where the vendor publishes all of it: in its usual form.
     pub fn rates(&self) -> Option<Rates> {
-        RATES.iter().find(|(id, _)| *id == self.id).map(|(_, rates)| *rates)
+        self.forms().next()
+    }
+
+    /// How fast each form of its board is, the usual one first.
+    pub fn forms(&self) -> impl Iterator<Item = Rates> {
+        RATES.iter().filter(|(id, _)| *id == self.id).map(|(_, rates)| *rates)
     }
 }
 
@@ -56,6 +62,7 @@ const fn rates(memory: MemoryKind, l1_kib: u32, lanes: u32) -> Rates {
         boost_mhz: 0,
         bandwidth: 0,
         memory,
+        corrects: true,
         l2_kib: 0,
         l1_kib,
         lanes,
@@ -65,15 +72,28 @@ const fn rates(memory: MemoryKind, l1_kib: u32, lanes: u32) -> Rates {
 }
 
 const V100: Rates = Rates {
-    form: "PCIe",
-    base_mhz: 1230,
-    boost_mhz: 1380,
+    form: "SXM2",
+    base_mhz: 1290,
+    boost_mhz: 1530,
     bandwidth: 900,
     l2_kib: 6144,
-    watts: 250,
+    watts: 300,
     half_flop: 1024,
     ..rates(MemoryKind::Hbm, 128, 64)
 };
+const V100_PCIE: Rates =
+    Rates { form: "PCIe", base_mhz: 1230, boost_mhz: 1380, watts: 250, ..V100 };
+const A100_40GB: Rates = Rates {
+    form: "SXM",
+    base_mhz: 1095,
+    boost_mhz: 1410,
+    bandwidth: 1555,
+    l2_kib: 20_480,
+    watts: 400,
+    half_flop: 2048,
+    ..AMPERE
+};
+const A100_80GB: Rates = Rates { base_mhz: 1275, bandwidth: 2039, ..A100_40GB };
 const TURING: Rates = rates(MemoryKind::Gddr, 96, 64);
 const AMPERE: Rates = rates(MemoryKind::Hbm, 192, 64);
 const AMPERE_86: Rates = rates(MemoryKind::Gddr, 128, 128);
@@ -95,7 +115,9 @@ const H100_SXM: Rates = Rates {
 /// By the ids of devices.
 const RATES: &[(&str, Rates)] = &[
     ("v100-16gb", V100),
+    ("v100-16gb", V100_PCIE),
     ("v100-32gb", V100),
+    ("v100-32gb", V100_PCIE),
     (
         "t4",
         Rates {
@@ -111,6 +133,7 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-2080-ti",
         Rates {
+            corrects: false,
             base_mhz: 1350,
             boost_mhz: 1545,
             bandwidth: 616,
@@ -123,6 +146,7 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-8000",
         Rates {
+            corrects: false,
             base_mhz: 1395,
             boost_mhz: 1770,
             bandwidth: 672,
@@ -144,32 +168,10 @@ const RATES: &[(&str, Rates)] = &[
             ..AMPERE
         },
     ),
-    (
-        "a100-40gb",
-        Rates {
-            form: "SXM",
-            base_mhz: 1095,
-            boost_mhz: 1410,
-            bandwidth: 1555,
-            l2_kib: 20_480,
-            watts: 400,
-            half_flop: 2048,
-            ..AMPERE
-        },
-    ),
-    (
-        "a100-80gb",
-        Rates {
-            form: "PCIe",
-            base_mhz: 1065,
-            boost_mhz: 1410,
-            bandwidth: 1935,
-            l2_kib: 20_480,
-            watts: 300,
-            half_flop: 2048,
-            ..AMPERE
-        },
-    ),
+    ("a100-40gb", A100_40GB),
+    ("a100-40gb", Rates { form: "PCIe", base_mhz: 765, watts: 250, ..A100_40GB }),
+    ("a100-80gb", A100_80GB),
+    ("a100-80gb", Rates { form: "PCIe", base_mhz: 1065, bandwidth: 1935, watts: 300, ..A100_80GB }),
     (
         "a10",
         Rates {
@@ -183,8 +185,21 @@ const RATES: &[(&str, Rates)] = &[
         },
     ),
     (
+        "a10g",
+        Rates {
+            base_mhz: 1320,
+            boost_mhz: 1710,
+            bandwidth: 600,
+            l2_kib: 6144,
+            watts: 300,
+            half_flop: 512,
+            ..AMPERE_86
+        },
+    ),
+    (
         "rtx-3060",
         Rates {
+            corrects: false,
             base_mhz: 1320,
             boost_mhz: 1777,
             bandwidth: 360,
@@ -197,6 +212,7 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-3090",
         Rates {
+            corrects: false,
             base_mhz: 1395,
             boost_mhz: 1695,
             bandwidth: 936,
@@ -209,6 +225,7 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-a4000",
         Rates {
+            corrects: false,
             base_mhz: 735,
             boost_mhz: 1560,
             bandwidth: 448,
@@ -221,6 +238,7 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-a5000",
         Rates {
+            corrects: false,
             base_mhz: 1170,
             boost_mhz: 1695,
             bandwidth: 768,
@@ -245,6 +263,7 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-a6000",
         Rates {
+            corrects: false,
             base_mhz: 1410,
             boost_mhz: 1800,
             bandwidth: 768,
@@ -269,11 +288,24 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-4090",
         Rates {
+            corrects: false,
             base_mhz: 2235,
             boost_mhz: 2520,
             bandwidth: 1008,
             l2_kib: 73_728,
             watts: 450,
+            half_flop: 512,
+            ..ADA
+        },
+    ),
+    (
+        "l20",
+        Rates {
+            base_mhz: 1440,
+            boost_mhz: 2520,
+            bandwidth: 864,
+            l2_kib: 98_304,
+            watts: 275,
             half_flop: 512,
             ..ADA
         },
@@ -305,6 +337,7 @@ const RATES: &[(&str, Rates)] = &[
     (
         "rtx-6000-ada",
         Rates {
+            corrects: false,
             base_mhz: 915,
             boost_mhz: 2505,
             bandwidth: 960,
@@ -328,17 +361,71 @@ const RATES: &[(&str, Rates)] = &[
         },
     ),
     ("h100-80gb", H100_SXM),
+    // Both peaks are published for 1,785 MHz, but that of tensor cores is lower than the other one implies.
+    (
+        "h100-nvl",
+        Rates {
+            form: "",
+            base_mhz: 1365,
+            boost_mhz: 1785,
+            bandwidth: 3938,
+            watts: 400,
+            ..H100_SXM
+        },
+    ),
+    // 148 TFLOP/s of tensor cores are published, less than a Hopper's multiprocessors could.
+    ("h20", Rates { form: "", bandwidth: 4000, watts: 400, half_flop: 958, ..H100_SXM }),
+    ("gh200-96gb", Rates { form: "", bandwidth: 4023, watts: 900, ..H100_SXM }),
     // The same chip with faster memory.
     ("h200", Rates { form: "", bandwidth: 4800, ..H100_SXM }),
+    // The clocks are those at which the published peaks of tensor cores are reached.
+    (
+        "b200",
+        Rates {
+            base_mhz: 1120,
+            boost_mhz: 1856,
+            bandwidth: 8000,
+            l2_kib: 64_512,
+            watts: 1000,
+            half_flop: 8192,
+            ..HOPPER
+        },
+    ),
+    (
+        "gb200",
+        Rates {
+            base_mhz: 1120,
+            boost_mhz: 2062,
+            bandwidth: 8000,
+            l2_kib: 64_512,
+            watts: 1200,
+            half_flop: 8192,
+            ..HOPPER
+        },
+    ),
     (
         "rtx-5090",
         Rates {
+            corrects: false,
             base_mhz: 2010,
             boost_mhz: 2410,
             bandwidth: 1792,
             l2_kib: 98_304,
             watts: 575,
             half_flop: 512,
+            ..BLACKWELL_120
+        },
+    ),
+    (
+        "rtx-pro-6000",
+        Rates {
+            corrects: false,
+            base_mhz: 1590,
+            boost_mhz: 2617,
+            bandwidth: 1792,
+            l2_kib: 131_072,
+            watts: 600,
+            half_flop: 1024,
             ..BLACKWELL_120
         },
     ),
@@ -349,12 +436,14 @@ mod tests {
     use super::*;
     use crate::device;
 
-    /// Every row is of a device that there is, and no device has two.
+    /// Every row is of a device that there is, no form of a device has two, and every device has one.
     #[test]
     fn rates_are_of_devices() {
-        for (position, (id, _)) in RATES.iter().enumerate() {
+        for (position, (id, rates)) in RATES.iter().enumerate() {
             assert!(device::find(id).is_ok(), "{id}");
-            assert!(!RATES.iter().skip(position + 1).any(|(other, _)| other == id), "{id}");
+            let mut later = RATES.iter().skip(position + 1);
+            assert!(!later.any(|(other, more)| other == id && more.form == rates.form), "{id}");
         }
+        assert!(device::all().iter().all(|device| device.rates().is_some()));
     }
 }

@@ -29,7 +29,19 @@ impl<'a> Timings<'a> {
     /// # Errors
     /// When its vendor has not published its rates; as [`Model::estimate`].
     pub fn on(&mut self, device: &'static Device) -> Result<Timing, Error> {
-        let gpu = Gpu::of(device)?;
+        self.on_form(device, None)
+    }
+
+    /// The same on a form of its board, such as `PCIe`; without one on the usual form.
+    ///
+    /// # Errors
+    /// When there is no such form; as [`Timings::on`].
+    pub fn on_form(
+        &mut self,
+        device: &'static Device,
+        form: Option<&str>,
+    ) -> Result<Timing, Error> {
+        let gpu = self.gpu(device, form)?;
         let (samples, tokens) = self.model.amounts(&self.config);
         let launches = self.launches(device)?;
         Ok(Timing { device, gpu, time: StepTime::of(&launches, gpu), samples, tokens })
@@ -42,10 +54,17 @@ impl<'a> Timings<'a> {
     /// As [`Timings::on`].
     pub fn clock(&mut self, events: &[usize]) -> Result<Option<Clock>, Error> {
         let device = device::find(&self.config.device)?;
-        let gpu = Gpu::of(device)?;
+        let gpu = self.gpu(device, None)?;
         let launches = self.stages.launches(self.model, &self.config, device, true)?;
         let is_whole = launches.list.iter().all(|launch| launch.times == 1);
         Ok(is_whole.then(|| Clock::of(&launches, gpu, events)))
+    }
+
+    /// What decides over times there.
+    fn gpu(&self, device: &Device, form: Option<&str>) -> Result<Gpu, Error> {
+        let tf32 = self.config.tf32.of(self.config.pytorch);
+        let gpu = form.map_or_else(|| Gpu::of(device), |form| Gpu::of_form(device, form))?;
+        Ok(Gpu { tf32, ..gpu })
     }
 
     /// The kernels of all iterations on a GPU.

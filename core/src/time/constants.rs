@@ -1,11 +1,13 @@
-//! The constants that `tests/times/fit.py` fitted to measured kernels, and `tests/times/networks.py` to whole steps.
+//! The constants that `tests/times/fit.py` fitted to measured kernels, `tests/times/networks.py` to whole steps, and
+//! `tests/times/published.py` to published ones.
 
 use crate::decimal;
 
 /// Name, value, and in comments the meaning and the unit of each.
-const TEXTS: [&str; 2] = [
+const TEXTS: [&str; 3] = [
     include_str!("../../../tests/times/constants.toml"),
     include_str!("../../../tests/times/networks.toml"),
+    include_str!("../../../tests/times/published.toml"),
 ];
 
 /// Declares [`Constants`] and how they are read.
@@ -46,8 +48,8 @@ constants! {
     tile_latency, work_per_joule, work_per_joule_4n, throttle, exposed, share_geforce, gap, half_peak, half_128x64,
     half_64x64, half_128x32, half_latency, conv_peak, conv_filter, conv_odd, turn, group_first, group_last,
     group_filter, group_filter_last, depthwise_first, depthwise_last, depthwise_filter_first,
-    depthwise_filter_last, attention_peak, norm_latency, batch_norm_gradient, interval,
-    interval_unfitted,
+    depthwise_filter_last, attention_peak, norm_latency, batch_norm_rate, interval,
+    interval_unfitted, host_typical, winograd, tf32_peak,
 }
 
 #[cfg(test)]

@@ -39,16 +39,27 @@ impl Machine {
         self.model.time(launch).us
     }
 
+    /// Microseconds that the host which was measured takes to launch it.
+    pub fn host_microseconds(&self, launch: &Launch) -> f64 {
+        self.host.microseconds(launch)
+    }
+
     /// What a kernel of elements of this type uses.
     pub fn uses(&self, kernel: &Kernel, dtype: DType) -> Use {
         Use::of(kernel, dtype, self.gpu, &self.constants)
     }
 
     /// Runs a launch.
+    #[expect(
+        clippy::float_arithmetic,
+        reason = "times are estimates in floats; no sum of bytes is"
+    )]
     pub(super) fn run(&self, launch: &Launch) -> Ran {
         let (time, uses) = (self.model.time(launch), self.uses(&launch.kernel, launch.dtype));
         let time = Time { us: self.host.at_least(time.us, &uses), ..time };
         let of = |us| Picoseconds::of(us).times(launch.times);
-        Ran { time, uses, on_device: of(time.us), on_host: of(self.host.microseconds(launch)) }
+        // The host that was measured is fast.
+        let host = self.host.microseconds(launch) * self.constants.host_typical;
+        Ran { time, uses, on_device: of(time.us), on_host: of(host) }
     }
 }

@@ -39,8 +39,7 @@ const NARROW_CAPABILITY: (u32, u32) = (6, 0);
 /// The reduction is done in steps of this many.
 const STEP: f64 = 8.0;
 
-/// FLOP of half precision in a clock of a multiprocessor, at most, by which a consumer GPU is known. Its memory has no
-/// error correction.
+/// FLOP of half precision in a clock of a multiprocessor, at most, by which a consumer GPU is known.
 const GEFORCE_FLOP: u32 = 512;
 /// Compute capability since which that is so.
 const GEFORCE_CAPABILITY: (u32, u32) = (7, 5);
@@ -169,11 +168,11 @@ impl Model {
             Kernel::Norm { rows, width, inputs } => {
                 moves(self.norm(rows as f64, width as f64, inputs as f64, element), is_single)
             }
-            Kernel::BatchNorm { backward, channels_last, .. } => {
+            Kernel::BatchNorm { channels, width, backward, channels_last } => {
                 let is_half = element <= Bytes(2);
-                let is_slow = is_half && backward && !channels_last;
-                let slow = if is_slow { self.constants.batch_norm_gradient } else { 1.0 };
-                moves(slow * memory(), is_half && self.is_measured())
+                let is_slow = backward && !channels_last;
+                let slow = if is_slow { self.batch_norm_gradient(channels, width) } else { 0.0 };
+                moves(memory().max(slow), is_half && self.is_measured())
             }
             Kernel::Elementwise { .. } => moves(memory(), true),
             Kernel::Reduction { .. } | Kernel::Embedding { .. } | Kernel::Foreach { .. } => {
@@ -191,7 +190,7 @@ impl Model {
         2.0 * launch.multiply_adds() as f64 / (unit.flop * self.multiprocessors * self.boost)
     }
 
-    /// Whether it is a GPU for games: half the rate of tensor cores, and no error correction of memory.
+    /// Whether its tensor cores are those of a GPU for games, at half the rate.
     fn is_geforce(&self) -> bool {
         self.gpu.rates.half_flop <= GEFORCE_FLOP
             && self.gpu.compute_capability >= GEFORCE_CAPABILITY
@@ -206,7 +205,8 @@ impl Model {
     fn dram(&self, size: f64) -> f64 {
         let is_fast = self.gpu.rates.memory == MemoryKind::Hbm
             && self.gpu.compute_capability >= FAST_HBM_CAPABILITY;
-        let share = match (self.is_geforce(), is_fast) {
+        // `share_geforce` is of memory without error correction: workstation cards have it off, unless asked.
+        let share = match (!self.gpu.rates.corrects, is_fast) {
             (true, _) => self.constants.share_geforce,
             (false, true) => self.constants.share_hbm,
             (false, false) => self.constants.share_other,
@@ -231,6 +231,13 @@ impl Model {
         let miss =
             part((in_flight / cache - self.constants.cache_free) / self.constants.cache_span);
         self.memory(size * once) + self.dram(size * again * miss)
+    }
+
+    /// The gradient of batch norm, channels first: a multiprocessor handles so many elements in a clock, whatever their
+    /// size and the bandwidth. It reads and writes five for each of the tensor's.
+    fn batch_norm_gradient(&self, channels: u64, width: u64) -> f64 {
+        let clock = self.multiprocessors * self.boost;
+        5.0 * channels as f64 * width as f64 / (clock * self.constants.batch_norm_rate)
     }
 
     /// Softmax over rows; its backward has two inputs.
@@ -272,6 +279,9 @@ impl Model {
             let is_fitted = self.is_measured() && dtype == DType::Float16;
             return self.tensor_cores(1.0, measured, is_fitted);
         }
+        if dtype == DType::Float32 && self.gpu.has_tf32(false) {
+            return self.tf32(measured);
+        }
         let is_fitted = dtype == DType::Float32;
         Unit { flop: 2.0 * self.lanes, peak: self.single_peak(), is_tensor: false, is_fitted }
     }
@@ -291,12 +301,20 @@ impl Model {
 
     /// The same for convolutions, which PyTorch lets cuDNN compute in TF32, at half the rate of half precision.
     fn unit_of_convolution(&self, dtype: DType, measured: f64) -> Unit {
-        let has_tf32 = self.gpu.compute_capability >= (8, 0);
-        if dtype == DType::Float32 && has_tf32 {
-            return self.tensor_cores(0.5, measured, false);
+        if dtype == DType::Float32 && self.gpu.has_tf32(true) {
+            return self.tf32(measured);
         }
         let unit = self.unit(dtype, measured);
         Unit { is_fitted: unit.is_fitted && unit.is_tensor, ..unit }
+    }
+
+    /// Tensor cores on fp32 numbers, at half the rate of half precision.
+    ///
+    /// An operand is twice as large, so those with the full rate wait for operands.
+    fn tf32(&self, measured: f64) -> Unit {
+        let unit = self.tensor_cores(0.5, measured, false);
+        let share = if self.is_geforce() { 1.0 } else { self.constants.tf32_peak };
+        Unit { peak: unit.peak * share, ..unit }
     }
 
     /// Products: the tile with the least time.
@@ -386,6 +404,8 @@ impl Model {
             let shape = if is_filter { self.shared_out(shape) } else { shape };
             let is_odd = unit.is_tensor && convolution.channels_last && is_odd(convolution);
             let rate = if is_odd { constants.conv_odd } else { 1.0 };
+            let is_short = !unit.is_tensor && is_winograd(convolution, dtype);
+            let rate = if is_short { rate * constants.winograd } else { rate };
             self.least(shape, Unit { peak: unit.peak * rate, ..unit }, false)
         };
         let bound = if arithmetic > memory { Bound::Arithmetic } else { Bound::Bandwidth };
@@ -498,6 +518,12 @@ const fn is_odd(convolution: Convolution) -> bool {
     inputs >= ALIGNED && outputs >= ALIGNED && !is_even
 }
 
+/// Whether cuDNN saves multiplications by Winograd's transform on fp32 units: filters of 3 x 3 without a stride.
+fn is_winograd(convolution: Convolution, dtype: DType) -> bool {
+    let Convolution { taps, input_positions, positions, .. } = convolution;
+    dtype == DType::Float32 && taps == 9 && input_positions == positions
+}
+
 /// Bytes as a number.
 const fn bytes(size: Bytes) -> f64 {
     size.0 as f64
@@ -595,7 +621,7 @@ mod tests {
                     backward: true,
                     channels_last: false,
                 },
-                [1484.87, 1378.80, 908.12],
+                [1484.61, 639.71, 1355.05],
             ),
             (Kernel::Norm { rows: 200_000, width: 32, inputs: 1 }, [332.93, 213.79, 189.31]),
         ];

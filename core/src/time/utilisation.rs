@@ -16,6 +16,10 @@ use crate::bytes::Bytes;
 use crate::eager::launch::{Convolution, Kernel, Product};
 use crate::tensor::DType;
 
+/// COUNT: ten-thousandths of the utilisation with a loader as fast as needed that the idlest of 21 measured loops had
+/// (`tests/times/utilisation.txt`).
+const IDLEST_LOOP: u32 = 4500;
+
 /// Parts of a whole: [`Share::ALL`] is all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(
@@ -33,6 +37,11 @@ impl Share {
         let parts = u128::from(part).saturating_mul(u128::from(Self::ALL));
         let parts = parts.saturating_add(all.div_euclid(2)).div_euclid(all);
         Self(u32::try_from(parts).unwrap_or(Self::ALL).min(Self::ALL))
+    }
+
+    /// The part of it that the idlest measured loop left.
+    const fn in_idlest_loop(self) -> Self {
+        Self(self.0.saturating_mul(IDLEST_LOOP).div_euclid(Self::ALL))
     }
 
     /// COUNT: percent, rounded down.
@@ -57,6 +66,17 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
+    /// What the idlest measured loop leaves of it.
+    pub(super) const fn in_idlest_loop(self) -> Self {
+        Self {
+            gpu: self.gpu.in_idlest_loop(),
+            sm_active: self.sm_active.in_idlest_loop(),
+            sm_occupancy: self.sm_occupancy.in_idlest_loop(),
+            tensor_active: self.tensor_active.in_idlest_loop(),
+            dram_active: self.dram_active.in_idlest_loop(),
+        }
+    }
+
     /// Names in JSON and values, in the order of tables.
     pub const fn named(&self) -> [(&'static str, Share); 5] {
         [
@@ -256,10 +276,11 @@ fn tensor_flop(kernel: &Kernel, dtype: DType, gpu: Gpu) -> f64 {
     let half = f64::from(gpu.rates.half_flop);
     let since = if dtype == DType::BFloat16 { (8, 0) } else { (7, 0) };
     let is_half = dtype.size() <= Bytes(2) && gpu.compute_capability >= since;
-    let is_single = dtype == DType::Float32 && gpu.compute_capability >= (8, 0);
+    let is_single = dtype == DType::Float32;
     match *kernel {
         Kernel::Convolution(convolution) if convolution.is_depthwise() => 0.0,
-        Kernel::Convolution(_) if is_single => half / 2.0,
+        Kernel::Convolution(_) if is_single && gpu.has_tf32(true) => half / 2.0,
+        Kernel::Gemm { .. } if is_single && gpu.has_tf32(false) => half / 2.0,
         _ if is_half => half,
         _ => 0.0,
     }

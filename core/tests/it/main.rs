@@ -34,6 +34,7 @@ mod operators;
 mod optimizers;
 mod printed;
 mod profiled;
+mod published;
 mod recipes;
 mod recorded;
 mod recording;

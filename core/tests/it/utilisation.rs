@@ -30,13 +30,13 @@ fn shares(utilisation: Utilisation) -> [u32; 5] {
     utilisation.named().map(|(_, share)| share.0)
 }
 
-/// As `tests/times/utilisation.py` computes them from the same kernels.
+/// As `tests/times/utilisation.py` computes them from the same kernels, where the host takes 1.45 times as long.
 #[test]
 fn shares_are_those_of_the_fitted_model() {
     let cases = [
-        (64, "fp32", 781, [10_000, 2638, 523, 0, 949], [391, 103, 20, 0, 37]),
+        (64, "fp32", 895, [10_000, 2303, 457, 0, 828], [447, 103, 20, 0, 37]),
         (8192, "fp32", 9295, [10_000, 9253, 2384, 0, 1221], [4647, 4300, 1108, 0, 568]),
-        (8192, "amp-fp16", 1435, [10_000, 8284, 4193, 2834, 4190], [717, 594, 301, 203, 301]),
+        (8192, "amp-fp16", 1608, [10_000, 7393, 3742, 2529, 3739], [804, 594, 301, 203, 301]),
     ];
     let near = |found: [u32; 5], expected: [u32; 5]| {
         found.iter().zip(expected).all(|(found, expected)| found.abs_diff(expected) <= 3)
