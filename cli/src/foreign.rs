@@ -72,10 +72,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["inference", "infer", "serve", "generate"],
         "inference is not simulated yet: the answer is for training",
     ),
-    (
-        &["compile", "torch-compile"],
-        "torch.compile is not simulated: the answer is for eager PyTorch",
-    ),
+    (&["torch-compile", "compile-mode"], "use `--compile inductor`"),
     (
         &["dpo", "grpo", "ppo", "orpo", "rlhf"],
         "training on preferences or rewards is not simulated yet; supervised fine-tuning is",

@@ -56,6 +56,8 @@ pub struct Config {
     pub weight_decay: bool,
     /// Whether each parameter is updated as soon as its gradient is there, which is then freed.
     pub optimizer_in_backward: bool,
+    /// Whether the model goes through `torch.compile`.
+    pub compile: Compile,
     /// Whether the norm of all gradients is clipped before the step: [`Config::clips`].
     pub clip_grad_norm: Switch,
     /// Whether an exponential moving average (EMA) of the weights is kept.
@@ -170,6 +172,7 @@ impl Default for Config {
             optimizer_impl: Implementation::Auto,
             weight_decay: false,
             optimizer_in_backward: false,
+            compile: Compile::None,
             clip_grad_norm: Switch::Auto,
             ema: false,
             zero_grad: ZeroGrad::Auto,
@@ -389,6 +392,16 @@ choice! {
         Fused = "fused", "fused", "one kernel, no temporaries",
         /// A parameter at a time.
         ForLoop = "for-loop", "for-loop", "one parameter at a time",
+    }
+}
+
+choice! {
+    /// Whether the model goes through `torch.compile`.
+    pub enum Compile ("compile setting") {
+        /// It runs as it is.
+        None = "none", "none", "the model runs as it is",
+        /// Inductor, with the settings that `torch.compile` has by default.
+        Inductor = "inductor", "torch.compile", "the model goes through torch.compile, with Inductor in its default mode",
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod autocast;
 pub mod autograd;
 pub mod checkpoint;
+pub mod compiled;
 pub mod cublas;
 pub mod hardware;
 pub mod kernels;
@@ -40,7 +41,7 @@ use crate::tensor::{DType, Dims, TensorType};
 use crate::trace::{Category, LabelId, Phase, ReasonId, Stream, Trace};
 
 /// What the script has set for the code that runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mode {
     /// `model.training`: dropout drops, and batch norm takes the statistics of the batch.
     pub training: bool,
@@ -68,6 +69,8 @@ pub struct Runtime {
     autocast: autocast::State,
     checkpoint: checkpoint::State,
     cublas: cublas::State,
+    /// The region that is compiled, while it is traced.
+    tracing: RefCell<Option<compiled::Tracing>>,
     /// States of cuDNN's random numbers, once they are made.
     dropout_states: RefCell<Option<Rc<Storage>>>,
     /// Operators whose gradient was not known when backward came to them.
@@ -100,6 +103,7 @@ impl Runtime {
             autocast: autocast::State::default(),
             checkpoint: checkpoint::State::default(),
             cublas: cublas::State::default(),
+            tracing: RefCell::default(),
             dropout_states: RefCell::default(),
             lacking: RefCell::default(),
             levels: Cell::new(0),
@@ -201,7 +205,7 @@ impl Runtime {
 
     /// Notes that nothing but an assumed variable of Python holds a tensor from here on.
     pub fn note_held(&self, tensor: &Tensor) {
-        if tensor.owns_storage_alone() {
+        if tensor.owns_storage_alone() && !self.is_tracing() {
             let trace = &mut self.recorder.borrow_mut().trace;
             trace.held.push((tensor.storage_id(), trace.events.len()));
         }
@@ -270,6 +274,11 @@ impl Runtime {
         let result = body();
         self.mode.set(before);
         result
+    }
+
+    /// What the script has set.
+    pub const fn mode(&self) -> Mode {
+        self.mode.get()
     }
 
     /// `model.training`, which modules such as dropout and batch norm read.

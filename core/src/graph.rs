@@ -81,6 +81,9 @@ pub struct Graph {
     /// The loss that the class computes where the user chose its head.
     #[serde(skip)]
     pub loss: Option<LossChoice>,
+    /// Where the loss is computed.
+    #[serde(skip)]
+    pub loss_place: LossPlace,
     /// COUNT: tokens that attention looks back over, where it does not look at all.
     #[serde(skip)]
     pub window: Option<u64>,
@@ -89,6 +92,18 @@ pub struct Graph {
     pub folds: Vec<Fold>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Where the loss of a model is computed, as a compiler of the model sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossPlace {
+    /// In the script: the model does not know it.
+    #[default]
+    Script,
+    /// In the model's own forward.
+    Model,
+    /// There too, but behind a call that no compiler follows.
+    BehindBreak,
 }
 
 /// How close nodes are to the operators that PyTorch runs.

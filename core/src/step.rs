@@ -3,6 +3,7 @@
 mod at_gradient;
 pub mod average;
 pub mod clip;
+mod compile;
 pub(crate) mod flat_weights;
 pub mod forward;
 mod freeze;
@@ -84,6 +85,7 @@ pub(crate) fn run(
     sink: &Diagnostics,
 ) -> Result<(Trace, Asked, Launches), Error> {
     let typed = &*program.typed;
+    compile::check(program, config)?;
     let script = Script::training(config)?;
     rt.expect_operators(program.nodes.len());
     let device = Device::load(&rt, program, config, hooks, sink)?;
@@ -118,6 +120,7 @@ fn diagnose(
 ) {
     sink.extend(forward.diagnostics());
     sink.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
+    sink.extend(compile::diagnostic(program, config));
     if let Some(training) = training {
         sink.extend(training.optimizer.diagnostics());
         sink.extend(training.masters.is_some().then(Masters::diagnostic));

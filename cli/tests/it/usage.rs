@@ -23,7 +23,7 @@ fn flags_of_other_tools_are_answered_with_ours() {
         ("--fsdp", "several GPUs are not simulated yet"),
         ("--dpo", "not simulated yet"),
         ("--inference", "inference is not simulated yet"),
-        ("--compile", "torch.compile is not simulated"),
+        ("--torch-compile", "`--compile inductor`"),
         ("--imgsz", "`--image-size`"),
         ("--num-labels", "`--dim classes=N`"),
         ("--head", "`--task`"),

@@ -53,7 +53,7 @@ impl Row {
     pub(crate) fn left_out(&self) -> Option<&'static str> {
         let notes: Vec<&str> = self.cell("notes").split([';', ':']).map(str::trim).collect();
         let kernels = OTHER_KERNELS.into_iter().find(|kind| *kind == self.cell("kernels"));
-        kernels.or_else(|| UNCLEAN.into_iter().find(|word| notes.contains(word)))
+        UNCLEAN.into_iter().find(|word| notes.contains(word)).or(kernels)
     }
 
     /// The model of a name or a file.
@@ -108,6 +108,9 @@ impl Row {
             _ => "auto",
         };
         config.set("tf32", tf32)?;
+        if self.cell("kernels") == "compile" {
+            config.set("compile", "inductor")?;
+        }
         Ok(config)
     }
 

@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, ComputeType, Implementation, InPlace, Kernels, LoopStyle, LossChoice, LossKernel,
-    MemoryFormat, Objective, Optimizer, Precision, PyTorch, Switch, ZeroGrad,
+    Checkpoint, Compile, ComputeType, Implementation, InPlace, Kernels, LoopStyle, LossChoice,
+    LossKernel, MemoryFormat, Objective, Optimizer, Precision, PyTorch, Switch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -90,6 +90,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         objective: text("objective").map_or(Ok(Objective::Supervised), str::parse)?,
         checkpoint_offload: row["offload"] == true,
         optimizer_in_backward: row["in_backward"] == true,
+        compile: if text("compile").is_some() { Compile::Inductor } else { Compile::None },
         loss_kernel: text("loss_kernel").map_or(Ok(LossKernel::Torch), str::parse)?,
         kernels: text("kernels").map_or(Ok(Kernels::Torch), str::parse)?,
         evaluation: row["evaluation"] == true,

@@ -222,6 +222,7 @@ fn as_bias(rt: &Runtime, mask: Tensor, dtype: DType) -> Tensor {
     let least = rt.empty(dtype, &[]);
     let zero = rt.empty(dtype, &[]);
     let bias = rt.empty(dtype, mask.sizes());
+    rt.trace_call("aten::where", &[&mask], &[], &[&bias]);
     drop(zero);
     drop(least);
     bias

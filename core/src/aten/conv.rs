@@ -51,7 +51,7 @@ pub fn convolution(
     let is_line = x.rank() == 3;
     let [x, weight] = &given.each_ref().map(|t| if is_line { as_picture(t) } else { t.clone() });
     let spec = &if is_line { spec.of_picture() } else { spec.clone() };
-    let channels_last = suggest_channels_last(x, weight);
+    let channels_last = suggest_channels_last(rt, x, weight);
     let native =
         is_depthwise(x, weight, spec) && !channels_last && !is_depthwise_for_cudnn(x, weight, spec);
     let layer = Rc::new(Layer { native, ..Layer::new(x, weight, spec, channels_last) });
@@ -181,7 +181,7 @@ fn cudnn_gradients(
     };
     rt.enter_operator("aten::convolution_backward");
     let for_input = pass.needs(0).then(|| {
-        let format = format(suggest_channels_last(&grad, weight));
+        let format = format(suggest_channels_last(rt, &grad, weight));
         let result = rt.empty_in(grad.dtype(), x.sizes(), format);
         let weight = view::contiguous_in(rt, weight, format);
         let grad = view::contiguous_in(rt, &grad, format);
@@ -192,7 +192,7 @@ fn cudnn_gradients(
         result
     });
     let for_weight = pass.needs(1).then(|| {
-        let format = format(suggest_channels_last(&x, &grad));
+        let format = format(suggest_channels_last(rt, &x, &grad));
         let grad = view::contiguous_in(rt, &grad, format);
         let x = view::contiguous_in(rt, &x, format);
         rt.enter_operator("aten::convolution_backward");
@@ -293,10 +293,10 @@ fn is_depthwise_for_cudnn(x: &Tensor, weight: &Tensor, spec: &Convolution) -> bo
     }
 }
 
-/// `cudnn_conv_suggest_memory_format`: channels last if either operand looks like it.
-fn suggest_channels_last(x: &Tensor, weight: &Tensor) -> bool {
+/// `cudnn_conv_suggest_memory_format`: channels last if either operand looks like it, or the compiler made it so.
+fn suggest_channels_last(rt: &Runtime, x: &Tensor, weight: &Tensor) -> bool {
     let looks = |tensor: &Tensor| tensor.suggested_format() == MemoryFormat::ChannelsLast;
-    x.dtype() != DType::Float64 && (looks(x) || looks(weight))
+    x.dtype() != DType::Float64 && (looks(x) || looks(weight) || rt.compiles_in_channels_last())
 }
 
 const fn format(channels_last: bool) -> MemoryFormat {

@@ -24,9 +24,7 @@ pub fn dropout_in_place(rt: &Runtime, x: &Tensor) -> Tensor {
     rt.launch_elementwise(&[], &[&noise]);
     rt.launch_in_place(&[], &noise);
     rt.launch_in_place(&[&noise], x);
-    rt.differentiable("MulBackward0", x.alias_in_place(), &[x], &[&noise], |pass| {
-        vec![masked(pass)]
-    })
+    rt.differentiable("MulBackward0", rt.overwritten(x), &[x], &[&noise], |pass| vec![masked(pass)])
 }
 
 /// The gradient times what was saved.

@@ -117,10 +117,11 @@ pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
         rt.launch_elementwise(&[x], &[clone]);
     }
     rt.launch_in_place(&[], x);
-    let y = x.alias_in_place();
+    let y = rt.overwritten(x);
+    let result = y.clone();
     let saved: Vec<&Tensor> = match op.in_place {
         Reads::Input => clone.iter().collect(),
-        Reads::Output => vec![x],
+        Reads::Output => vec![&result],
         Reads::Nothing => Vec::new(),
     };
     rt.differentiable(op.node, y, &[x], &saved, move |pass| op.gradients(pass))
@@ -170,7 +171,7 @@ pub fn sub(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
 pub fn add_in_place(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::add_");
     rt.launch_in_place(&[b], a);
-    rt.differentiable("AddBackward0", a.alias_in_place(), &[a, b], &[], |pass| {
+    rt.differentiable("AddBackward0", rt.overwritten(a), &[a, b], &[], |pass| {
         vec![pass.grad().cloned(), pass.grad().cloned()]
     })
 }
@@ -207,7 +208,7 @@ pub fn div_in_place(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let clone = rt.requires_grad(&[b]).then(|| rt.empty_like(a));
     rt.launch_in_place(&[b], a);
     let saved: Vec<&Tensor> = [Some(b), clone.as_ref()].into_iter().flatten().collect();
-    rt.differentiable("DivBackward0", a.alias_in_place(), &[a, b], &saved, div_gradients)
+    rt.differentiable("DivBackward0", rt.overwritten(a), &[a, b], &saved, div_gradients)
 }
 
 fn div_gradients(pass: &Pass<'_>) -> Gradients {
@@ -319,7 +320,7 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
 /// is saved; the gradient is filled in turn.
 pub fn masked_fill(rt: &Runtime, x: &Tensor, mask: &Tensor, in_place: bool) -> Tensor {
     rt.enter_operator("aten::masked_fill");
-    let y = if in_place { x.alias_in_place() } else { rt.empty(x.dtype(), x.sizes()) };
+    let y = if in_place { rt.overwritten(x) } else { rt.empty(x.dtype(), x.sizes()) };
     rt.launch_in_place(&[mask], &y);
     rt.differentiable("MaskedFillBackward0", y, &[x], &[mask], |pass| {
         pass.rt.enter_operator("aten::masked_fill");

@@ -212,7 +212,7 @@ pub fn sum_of(rt: &Runtime, output: &Tensor) -> Tensor {
 /// `x.masked_fill_(mask, 0)`.
 fn masked_fill_in_place(rt: &Runtime, x: &Tensor, mask: &Tensor) -> Tensor {
     rt.enter_operator("aten::masked_fill_");
-    rt.differentiable("MaskedFillBackward0", x.alias_in_place(), &[x], &[mask], |pass| {
+    rt.differentiable("MaskedFillBackward0", rt.overwritten(x), &[x], &[mask], |pass| {
         vec![pass.grad().map(|grad| pass.rt.empty(grad.dtype(), grad.sizes()))]
     })
 }

@@ -221,7 +221,7 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
 pub fn assign(rt: &Runtime, x: &Tensor, piece: &Tensor, is_whole: bool) -> Tensor {
     rt.enter_operator("aten::copy_");
     rt.launch_copy(piece, piece);
-    let (y, sizes) = (x.alias_in_place(), piece.sizes().to_vec());
+    let (y, sizes) = (rt.overwritten(x), piece.sizes().to_vec());
     if is_whole {
         return rt.differentiable("CopyBackwards", y, &[x, piece], &[], |pass| {
             let zeros = pass.grad().map(|grad| pass.rt.empty_like(grad));

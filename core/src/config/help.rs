@@ -77,6 +77,11 @@ const HELP: &[Help] = &[
         "",
         "Update each parameter as soon as its gradient is there, and free the gradient",
     ),
+    help(
+        "compile",
+        "",
+        "Whether the model goes through `torch.compile`, in its default mode with Inductor; the optimizer does not",
+    ),
     help("clip-grad-norm", "", "Clip the norm of all gradients before the step"),
     help("ema", "", "Keep an exponential moving average (EMA) of the weights"),
     help("zero-grad", "WHERE", "Where gradients are cleared"),

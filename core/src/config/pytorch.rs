@@ -110,6 +110,11 @@ impl PyTorch {
         self >= Self::new(2, 0)
     }
 
+    /// Whether there is `torch.compile`.
+    pub fn compiles(self) -> bool {
+        self >= Self::new(2, 0)
+    }
+
     /// Whether `zero_grad` frees gradients (`set_to_none`) instead of writing zeros into them.
     pub fn frees_gradients(self) -> bool {
         self >= Self::new(2, 0)

@@ -264,6 +264,12 @@ pub const SETTINGS: &[Setting] = &[
         ..field!(optimizer_in_backward, Run)
     },
     Setting {
+        name: "compile",
+        label: "compilation",
+        scope: Scope::Training,
+        ..field!(compile, Shape)
+    },
+    Setting {
         name: "clip-grad-norm",
         label: "clip gradients",
         about: "by their total norm",

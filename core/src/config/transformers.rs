@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::Named;
 use super::setting::{Kind, Typed, Value};
-use super::{Attention, Config, Kernels, PyTorch, Sizes, Task};
+use super::{Attention, Compile, Config, Kernels, PyTorch, Sizes, Task};
 use crate::error::{Error, ErrorKind};
 
 /// A release of transformers; `None` for the one of PyTorch's time.
@@ -128,6 +128,8 @@ pub struct Library {
     pub task: Task,
     /// Which sizes were asked for.
     pub sizes: Sizes,
+    /// Whether a compiler traces it, which its masks depend on.
+    pub is_compiled: bool,
 }
 
 impl Default for Library {
@@ -139,6 +141,7 @@ impl Default for Library {
             transformers: Transformers::LATEST,
             task: Task::Auto,
             sizes: Sizes::default(),
+            is_compiled: false,
         }
     }
 }
@@ -146,8 +149,10 @@ impl Default for Library {
 impl Config {
     /// Whose code a configuration's model runs, and what is asked of it.
     pub fn code(&self) -> Library {
-        let Self { attention, kernels, task, .. } = *self;
-        Library { attention, kernels, transformers: self.library(), task, sizes: Sizes::of(self) }
+        let Self { attention, kernels, task, compile, .. } = *self;
+        let (transformers, sizes) = (self.library(), Sizes::of(self));
+        let is_compiled = compile != Compile::None;
+        Library { attention, kernels, transformers, task, sizes, is_compiled }
     }
 
     /// Whether checkpointing is with reentry. By default it is where a library's model has it so (`is_of_library`), and

@@ -125,6 +125,14 @@ impl Runtime {
         result
     }
 
+    /// Runs `body`, which sees no cast from before and leaves none behind.
+    pub(super) fn with_own_casts<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.autocast.cached.take();
+        let result = body();
+        self.autocast.cached.replace(before);
+        result
+    }
+
     /// The type that the region casts down to; `None` outside of one.
     pub fn autocast_type(&self) -> Option<DType> {
         self.autocast.dtype.get()

@@ -87,6 +87,16 @@ impl Edge {
         self.node.context.replace(Some(tensor.detach()));
     }
 
+    /// To the first output of a function.
+    pub(super) const fn to(node: Rc<GradNode>) -> Self {
+        Self { node, output: 0 }
+    }
+
+    /// Whether it leads to this function.
+    pub(super) fn is_to(&self, node: &Rc<GradNode>) -> bool {
+        Rc::ptr_eq(&self.node, node)
+    }
+
     /// Whether it leads to a parameter's `.grad`.
     pub(super) fn is_leaf(&self) -> bool {
         matches!(self.node.body, Body::Accumulate(_))
@@ -206,6 +216,7 @@ impl Runtime {
         saved: &[&Tensor],
         formula: impl Fn(&Pass<'_>) -> Gradients + 'static,
     ) -> Tensor {
+        self.trace_call(name, inputs, saved, &[&output]);
         if !self.requires_grad(inputs) {
             return output;
         }
@@ -225,6 +236,7 @@ impl Runtime {
         saved: &[&Tensor],
         formula: impl Fn(&Pass<'_>) -> Gradients + 'static,
     ) -> Vec<Tensor> {
+        self.trace_call(name, inputs, saved, &outputs.iter().collect::<Vec<_>>());
         if !self.requires_grad(inputs) {
             return outputs;
         }
@@ -242,7 +254,50 @@ impl Runtime {
     ) -> Rc<GradNode> {
         let next = inputs.iter().map(|input| input.edge().cloned()).collect();
         let saved = self.keep(saved.iter().map(|tensor| tensor.detach()).collect());
-        self.node(name, next, Body::Formula(RefCell::new(Some((formula, saved)))))
+        let node = self.node(name, next, Body::Formula(RefCell::new(Some((formula, saved)))));
+        self.trace_node(node.id, inputs);
+        node
+    }
+
+    /// One function for outputs of which some are differentiable; its gradients go to these edges.
+    pub(super) fn one_function(
+        &self,
+        name: &'static str,
+        edges: Vec<Option<Edge>>,
+        outputs: Vec<Tensor>,
+        differentiable: &[bool],
+        formula: impl Fn(&Pass<'_>) -> Gradients + 'static,
+    ) -> Vec<Tensor> {
+        let next = edges.into_iter().collect();
+        let formula: Formula = Box::new(formula);
+        let body = Body::Formula(RefCell::new(Some((formula, Saved::Held(Vec::new())))));
+        let node = self.node(name, next, body);
+        let mut types = Types::new();
+        let mut with_edge = |(output, has_gradient): (Tensor, &bool)| {
+            if !has_gradient {
+                return output;
+            }
+            types.push((output.dtype(), output.sizes().into()));
+            output.with_edge(Edge { node: Rc::clone(&node), output: types.len() - 1 })
+        };
+        let outputs = outputs.into_iter().zip(differentiable).map(&mut with_edge).collect();
+        node.outputs.replace(types);
+        outputs
+    }
+
+    /// Backward from several tensors, each with the gradient that it is given.
+    pub(super) fn backward_from(&self, given: Vec<(Tensor, Tensor)>) {
+        let edges = given.iter().map(|(tensor, _)| tensor.edge().cloned()).collect();
+        let gradients: Vec<Option<Tensor>> =
+            given.into_iter().map(|(_, gradient)| Some(gradient)).collect();
+        let Some(Some(start)) = gradients.first().cloned() else { return };
+        let formula: Formula = Box::new(move |_| gradients.clone());
+        let body = Body::Formula(RefCell::new(Some((formula, Saved::Held(Vec::new())))));
+        let node = self.node("", edges, body);
+        self.no_grad(|| {
+            let mut engine = Engine::new(self, &node, &());
+            self.in_backward_thread(|| engine.run(Edge::to(node), start));
+        });
     }
 
     /// Whether an operator on these inputs is recorded.
@@ -355,6 +410,9 @@ impl<'a> Engine<'a> {
             let grads = mem::take(&mut node.waiting.borrow_mut().grads);
             match &node.body {
                 Body::Accumulate(leaf) => {
+                    if self.rt.trace_leaf(&node, grads.iter().flatten().next()) {
+                        continue;
+                    }
                     self.enter(&node);
                     self.accumulate_leaf(leaf, grads);
                 }
@@ -384,6 +442,7 @@ impl<'a> Engine<'a> {
         let mut results =
             if grads.iter().any(Option::is_some) { formula(&pass) } else { Vec::new() };
         results.resize(node.next.len(), None);
+        self.rt.trace_gradients((node.name, node.id), &grads, &saved, &results);
         if region.is_some() {
             // Only the formula's own variables held what was computed again; the last goes first.
             saved.drain(..).rev().for_each(drop);
@@ -424,9 +483,16 @@ impl<'a> Engine<'a> {
         let grad = if grad.sizes() == sizes.as_slice() {
             grad
         } else {
-            kernels::sum_to(self.rt, &grad, sizes)
+            let sum = kernels::sum_to(self.rt, &grad, sizes);
+            self.rt.trace_engine(true, &[&grad], &sum);
+            sum
         };
-        if grad.dtype() == *dtype { grad } else { kernels::cast(self.rt, &grad, *dtype) }
+        if grad.dtype() == *dtype {
+            return grad;
+        }
+        let cast = kernels::cast(self.rt, &grad, *dtype);
+        self.rt.trace_engine(false, &[&grad], &cast);
+        cast
     }
 
     /// Adds a gradient to those that wait for a node (`InputBuffer::add`).
@@ -438,11 +504,17 @@ impl<'a> Engine<'a> {
         let Some(slot) = buffer.get_mut(edge.output) else { return };
         *slot = Some(match slot.take() {
             None => grad,
-            Some(first) if first.owns_storage_alone() && first.is_dense() => {
+            Some(first)
+                if !self.rt.is_tracing() && first.owns_storage_alone() && first.is_dense() =>
+            {
                 self.rt.launch_in_place(&[&grad], &first);
                 first
             }
-            Some(first) => kernels::add_gradients(self.rt, &first, &grad),
+            Some(first) => {
+                let sum = kernels::add_gradients(self.rt, &first, &grad);
+                self.rt.trace_engine(false, &[&first, &grad], &sum);
+                sum
+            }
         });
     }
 

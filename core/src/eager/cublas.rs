@@ -25,6 +25,9 @@ pub(super) struct State {
 impl Runtime {
     /// A product by cuBLAS, its output made already.
     pub fn cublas(&self) {
+        if self.is_tracing() {
+            return;
+        }
         let made = || self.scratch_by(&[], |hardware, _| Some(hardware.cublas_workspace));
         if !self.pytorch.keeps_cublas_workspaces() {
             return drop(made());
@@ -38,6 +41,9 @@ impl Runtime {
 
     /// A product by cuBLASLt, which fuses the bias. From 2.9 to 2.14 it uses cuBLAS's workspace.
     pub fn cublas_lt(&self) {
+        if self.is_tracing() {
+            return;
+        }
         if self.pytorch.keeps_cublas_workspaces() {
             // Its handle is cuBLAS's, whose workspace comes with it.
             self.cublas();

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use super::compiled::Request;
 use super::recorder::{Recorder, Storage};
 use super::{Runtime, Tensor};
 use crate::bytes::Bytes;
@@ -35,7 +36,7 @@ pub struct Hardware {
 type Question = Box<dyn Fn(&Hardware) -> bool>;
 
 /// SIZE: scratch on a device, from some numbers; `None` where what tells it cannot be had.
-type Size = Box<dyn Fn(&Hardware, &[u64]) -> Option<Bytes>>;
+pub(super) type Size = Rc<dyn Fn(&Hardware, &[u64]) -> Option<Bytes>>;
 
 /// An allocation whose size follows from the device, or from numbers but not along a line.
 pub struct Scratch {
@@ -211,7 +212,13 @@ impl Runtime {
         numbers: &[u64],
         size: impl Fn(&Hardware, &[u64]) -> Option<Bytes> + 'static,
     ) -> Option<Rc<Storage>> {
-        let numbers = Dims::from_slice(numbers);
+        let size: Size = Rc::new(size);
+        self.scratch_as(&Dims::from_slice(numbers), &size)
+    }
+
+    /// The same by a rule that others share.
+    pub(super) fn scratch_as(&self, numbers: &Dims, size: &Size) -> Option<Rc<Storage>> {
+        let (numbers, size) = (numbers.clone(), Rc::clone(size));
         let Some(answer) = size(&self.hardware, &numbers) else {
             // Another device may have the size: there the run is another one.
             let is_alike = move |other: &Hardware| size(other, &numbers).is_none();
@@ -219,8 +226,10 @@ impl Runtime {
             return None;
         };
         let scratch = Recorder::allocate_by(&self.recorder, answer);
-        let asked = &mut self.recorder.borrow_mut().asked;
-        asked.scratch.push(Scratch { id: scratch.id(), numbers, size: Box::new(size) });
+        if !self.trace_scratch(|| Request::By(numbers.clone(), Rc::clone(&size))) {
+            let asked = &mut self.recorder.borrow_mut().asked;
+            asked.scratch.push(Scratch { id: scratch.id(), numbers, size });
+        }
         Some(scratch)
     }
 
@@ -240,8 +249,11 @@ impl Runtime {
         numbers: &[u64],
         size: impl Fn(&[u64]) -> Bytes + 'static,
     ) {
+        if self.is_tracing() {
+            return;
+        }
         let (id, numbers) = (tensor.storage_id(), Dims::from_slice(numbers));
-        let size: Size = Box::new(move |_, numbers| Some(size(numbers)));
+        let size: Size = Rc::new(move |_, numbers| Some(size(numbers)));
         self.recorder.borrow_mut().asked.scratch.push(Scratch { id, numbers, size });
     }
 

@@ -446,7 +446,7 @@ impl Runtime {
     /// Whether kernels that would run here are recorded.
     pub fn is_launching(&self) -> bool {
         let recorder = self.recorder.borrow();
-        recorder.launches.is_some() && !recorder.is_muted()
+        recorder.launches.is_some() && !recorder.is_muted() || self.is_tracing()
     }
 
     /// Runs `body`, whose launches do not count: the caller states them.
@@ -459,7 +459,9 @@ impl Runtime {
 
     /// A kernel of elements of this type that writes new tensors.
     pub fn launch(&self, writes: &[&Tensor], kernel: Kernel, dtype: DType) {
-        if self.is_launching() {
+        if self.is_tracing() {
+            self.trace_kernel(kernel, dtype);
+        } else if self.is_launching() {
             let storages: Vec<StorageId> =
                 writes.iter().map(|tensor| tensor.storage_id()).collect();
             self.recorder.borrow_mut().launch(&storages, kernel, dtype);

@@ -6,7 +6,7 @@ use super::autograd::Edge;
 use super::layout;
 use super::recorder::Storage;
 use crate::config::MemoryFormat;
-use crate::tensor::{self, DType, Dims};
+use crate::tensor::{self, DType, Dims, TensorType};
 use crate::trace::StorageId;
 
 /// A handle; clones are further references to one tensor, as in Python.
@@ -147,6 +147,17 @@ impl Tensor {
     #[must_use]
     pub fn alias_in_place(&self) -> Self {
         self.detach()
+    }
+
+    /// The same memory under another type, row by row; cut off from autograd.
+    pub(super) fn as_type(&self, ty: &TensorType) -> Self {
+        let strides = layout::contiguous_strides(&ty.dims);
+        Self::new(Rc::clone(&self.0.storage), ty.dtype, &ty.dims, strides)
+    }
+
+    /// The same memory seen as another tensor is; cut off from autograd.
+    pub(super) fn seen_as(&self, like: &Self) -> Self {
+        Self::new(Rc::clone(&self.0.storage), like.dtype(), like.sizes(), like.strides())
     }
 
     /// The same memory, cut off from autograd: what a node saves.

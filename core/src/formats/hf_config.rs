@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use crate::config::{Attention, Config, Kernels, Library, LossChoice, Precision, Sizes, Task};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, LossPlace, ValueId};
 use crate::sentence::Sentence;
 
 use super::spec::tree;
@@ -132,6 +132,7 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     run.know_whether("eager", is_eager.unwrap_or(is_old));
     run.know_whether("old", is_old);
     run.know_whether("asked", is_eager.is_some());
+    run.know_whether("compiled", library.is_compiled);
     run.know_whether("liger", library.kernels == Kernels::Liger);
     let outputs = run.files(&files)?;
     refuse_head(c, task, family.task)?;
@@ -142,6 +143,12 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
         Config { loss, precision: precision(c), freeze: run.frozen, ..Config::default() };
     let mut graph = run.builder.graph;
     graph.loss = asked.is_some().then_some(loss);
+    graph.loss_place = match () {
+        () if is_own => LossPlace::Script,
+        // Such a class has no entry in the library's table of losses, and the library warns of it in each forward.
+        () if name.ends_with("LMHeadModel") => LossPlace::BehindBreak,
+        () => LossPlace::Model,
+    };
     graph.options = run.options;
     diagnostics.extend(kernels_setting(library, &graph, family.model_type));
     graph.outputs = outputs;

@@ -61,7 +61,7 @@ pub enum Searched {
 
 impl Search {
     /// COUNT: sets that are tried at most.
-    pub const MOST: usize = 400;
+    pub const MOST: usize = 500;
 
     /// Begins at a configuration, on its device.
     pub fn new(config: &Config, facts: Facts) -> Self {

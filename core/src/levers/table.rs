@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use super::{Cost, Lever};
 use crate::allocator::Conf;
 use crate::config::{
-    Checkpoint, Config, Implementation, InPlace, Kernels, LoopStyle, LossKernel, MemoryFormat,
-    Optimizer, Precision, PyTorch, Quantize, ZeroGrad,
+    Checkpoint, Compile, Config, Implementation, InPlace, Kernels, LoopStyle, LossKernel,
+    MemoryFormat, Optimizer, Precision, PyTorch, Quantize, ZeroGrad,
 };
 
 /// Every lever, the cheapest first.
@@ -20,6 +20,7 @@ pub const LEVERS: &[Lever] = &[
     FOR_LOOP,
     UPDATE,
     FUSED_HEAD,
+    COMPILE,
     CHANNELS_LAST,
     AMP_BF16,
     AMP_FP16,
@@ -109,6 +110,18 @@ const GROWING_SEGMENTS: Lever = Lever {
             "import os\nos.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"{conf}\"  # before torch is imported\n"
         )
     },
+};
+
+const COMPILE: Lever = Lever {
+    id: "compile",
+    title: "Compile the model",
+    cost: Cost::Little,
+    change: |config, _| {
+        (config.compile == Compile::None && config.beside_compilation().is_none()).then_some(())?;
+        config.compile = Compile::Inductor;
+        Some(())
+    },
+    code: |_, _| "model.compile()  # Inductor, in its default mode\n".to_owned(),
 };
 
 const FOR_LOOP: Lever = Lever {

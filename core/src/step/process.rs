@@ -1,16 +1,20 @@
 //! A process that runs the lines of a [`Script`]: the variables of Python's frame, and what each line does.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use super::forward::Forward;
 use super::hooks::{Direction, Hooks, InBackward, Walk};
 use super::script::{Line, Script};
 use super::{Batch, BatchPlan, Device, LOSS, Training};
-use crate::config::Config;
+use crate::config::{Compile, Config};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
+use crate::eager::compiled::Compiled;
 use crate::eager::{Mode, Runtime, Tensor, kernels};
 use crate::error::Error;
+use crate::graph::LossPlace;
 use crate::tensor::DType;
 use crate::trace::{LabelId, ReasonId};
 
@@ -38,6 +42,8 @@ pub(super) struct Process<'a, 'f> {
     loss_reason: Option<ReasonId>,
     loss_label: LabelId,
     optimizer_label: LabelId,
+    /// Parts of the model that are compiled.
+    compiled: RefCell<BTreeMap<(usize, Mode), Rc<Compiled>>>,
     /// The round that runs, from 1; 0 before the first.
     round: usize,
     rounds: usize,
@@ -82,6 +88,7 @@ impl<'a, 'f> Process<'a, 'f> {
             loss_reason: plan.loss.reason().map(|reason| rt.reason(&reason)),
             loss_label: rt.label(LOSS),
             optimizer_label: rt.label("optimizer"),
+            compiled: RefCell::default(),
             round: 0,
             rounds: 0,
         }
@@ -194,10 +201,11 @@ impl<'a, 'f> Process<'a, 'f> {
         let batch = self.held.slots.get(&of).map_or(&nothing, |slot| &slot.batch);
         let raises = self.config.loop_style.habits().raises_outputs;
         let results = rt.autocast(self.config.precision.autocast(), || {
-            let outputs = self.forward.run(rt, (values, &batch.inputs), self.hooks);
-            rt.enter_module(self.loss_label);
-            rt.enter_reason(self.loss_reason);
-            let mut outputs = plan.loss.outputs(rt, outputs);
+            if self.config.compile == Compile::Inductor {
+                let (loss, outputs) = self.read_compiled(values, batch);
+                return (loss, if raises { raised(rt, outputs) } else { outputs });
+            }
+            let mut outputs = self.model(values, batch);
             let is_apart = plan.loss.is_apart();
             if raises && is_apart {
                 outputs = raised(rt, outputs);
@@ -210,6 +218,55 @@ impl<'a, 'f> Process<'a, 'f> {
         });
         rt.enter_reason(None);
         results
+    }
+
+    /// What the model returns; the loss is next.
+    fn model(&self, values: &[Option<Tensor>], batch: &Batch) -> Vec<Tensor> {
+        let outputs = self.forward.run(self.rt, (values, &batch.inputs), self.hooks);
+        self.rt.enter_module(self.loss_label);
+        self.rt.enter_reason(self.loss_reason);
+        self.plan.loss.outputs(self.rt, outputs)
+    }
+
+    /// The same of a compiled model, which may have the loss in it.
+    fn read_compiled(&self, values: &[Option<Tensor>], batch: &Batch) -> Results {
+        let Self { rt, plan, .. } = *self;
+        let target = batch.target.as_ref();
+        let loss = |outputs: &[Tensor]| plan.loss.run(rt, outputs, target);
+        let inputs = batch.inputs.iter().map(|(_, tensor)| tensor);
+        let given: Vec<Tensor> = inputs.chain(target).cloned().collect();
+        if plan.graph.loss_place == LossPlace::Model {
+            let mut outputs = self.region(0, &given, |_| {
+                let outputs = self.model(values, batch);
+                let loss = loss(&outputs);
+                outputs.into_iter().chain(loss).collect()
+            });
+            let has_loss = outputs.len() > plan.graph.outputs.len();
+            let loss = if has_loss { outputs.pop() } else { None };
+            return (loss, outputs);
+        }
+        let outputs = self.region(0, &given, |_| self.model(values, batch));
+        rt.enter_module(self.loss_label);
+        if plan.graph.loss_place == LossPlace::Script {
+            return (loss(&outputs), outputs);
+        }
+        let given: Vec<Tensor> = outputs.iter().chain(target).cloned().collect();
+        let found = self.region(1, &given, |given| loss(given).into_iter().collect());
+        (found.into_iter().next(), outputs)
+    }
+
+    /// Runs a part of a model that is compiled the first time that it runs in a mode.
+    fn region(
+        &self,
+        part: usize,
+        given: &[Tensor],
+        body: impl Fn(&[Tensor]) -> Vec<Tensor>,
+    ) -> Vec<Tensor> {
+        let mut regions = self.compiled.borrow_mut();
+        let compiled = regions
+            .entry((part, self.rt.mode()))
+            .or_insert_with(|| Rc::new(self.rt.compile(given, body)));
+        compiled.run(self.rt, given)
     }
 
     fn backward(&mut self, loss: &Tensor) {

@@ -85,6 +85,7 @@ fn what_helps_a_network_of_convolutions() {
             +28.00 MiB  in-place (nothing): peak in backward, Fits
             -974.00 MiB  expandable-segments (nothing): peak in backward, Fits
             -16.00 MiB  for-loop (little): peak in backward, Fits
+            -394.00 MiB  compile (little): peak in backward, Fits
             -482.00 MiB  channels-last (little): peak in backward, Fits
             -3.09 GiB  amp-bf16 (little): peak in backward, Fits
             -3.20 GiB  accumulate (little): peak in backward, Fits
@@ -115,6 +116,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -5.58 GiB  fused-head (little): peak in backward, Fits
+            -3.40 GiB  compile (little): peak in backward, Fits
             -970.00 MiB  amp-fp16 (little): peak in backward, LikelyDoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
             -3.89 GiB  checkpoint-half (little): peak in backward, Fits
@@ -141,6 +143,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -5.58 GiB  fused-head (little): peak in backward, LikelyFits
+            -3.40 GiB  compile (little): peak in backward, LikelyDoesNotFit
             -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
             -3.89 GiB  checkpoint-half (little): peak in backward, LikelyDoesNotFit
@@ -181,6 +184,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -2.02 GiB  liger (nothing): peak in optimizer, DoesNotFit
             -3.64 GiB  for-loop (little): peak in backward, DoesNotFit
             -2.09 GiB  fused-head (little): peak in optimizer, DoesNotFit
+            -1018.00 MiB  compile (little): peak in optimizer, DoesNotFit
             -1.01 GiB  amp-fp16 (little): peak in optimizer, DoesNotFit
             -32.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
             -1.02 GiB  checkpoint (time): peak in optimizer, DoesNotFit
@@ -190,8 +194,10 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -8.35 GiB  sgd-momentum (training): peak in backward, DoesNotFit
             -18.52 GiB  lora (training): peak in backward, Fits
             -21.62 GiB  qlora (training): peak in backward, Fits
-            the least that fits, of 362:
-            -12.74 GiB  adafactor (training): peak in backward, Fits
+            nothing fits, this is nearest, of 400:
+            -3.64 GiB  fused (nothing): peak in backward, DoesNotFit
+            -1.57 GiB  fused-head (little): peak in backward, DoesNotFit
+            -614.00 MiB  checkpoint (time): peak in backward, DoesNotFit
         "#]],
     );
     check(
@@ -207,6 +213,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -1.01 GiB  liger (nothing): peak in optimizer, LikelyDoesNotFit
             -202.00 MiB  for-loop (little): peak in backward, LikelyDoesNotFit
             -1.39 GiB  fused-head (little): peak in optimizer, LikelyDoesNotFit
+            -0 B  compile (little): peak in optimizer, LikelyDoesNotFit
             +2.53 GiB  amp-bf16 (little): peak in backward, DoesNotFit
             +1.59 GiB  accumulate (little): peak in optimizer, DoesNotFit
             +10.00 MiB  checkpoint-half (little): peak in optimizer, LikelyDoesNotFit

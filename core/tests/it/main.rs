@@ -12,6 +12,7 @@ mod autopsy;
 mod catalogue;
 mod categories;
 mod certainty;
+mod compiled;
 mod control_flow;
 mod documents;
 mod estimators;

@@ -540,7 +540,7 @@ pub(super) fn call(
                 Ok(operand) if products > 0 => launches::product(rt, &operand, &x),
                 _ => launches::over(rt, &values, &x),
             }
-            return Ok((x.alias_in_place().into(), None));
+            return Ok((rt.overwritten(&x).into(), None));
         }
         let made = match name {
             "product" | "each_product" => {

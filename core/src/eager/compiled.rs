@@ -1,0 +1,367 @@
+//! `torch.compile`: a region runs once without memory and is traced; then its plan is what allocates.
+//!
+//! The trace is a joint graph of forward and backward ([`joint`]), at the grain of autograd's functions. Inductor's
+//! minimum cut decides what forward keeps ([`cut`]), and fused kernels leave no results between them ([`plan`]).
+//! `docs/compiled.md` has the rules and how exactly they hold.
+
+mod cut;
+mod joint;
+mod plan;
+mod tracing;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use self::joint::{Class, Graph, Id};
+use self::plan::{Plan, Step};
+pub(super) use self::tracing::Tracing;
+use self::tracing::type_of;
+use super::autograd::{Edge, GradNode, Gradients, Pass};
+use super::hardware::Size;
+use super::launch::{self, Kernel};
+use super::{Runtime, Tensor};
+use crate::bytes::Bytes;
+use crate::tensor::{DType, Dims};
+
+/// Scratch that a kernel asks for.
+#[derive(Clone)]
+pub(super) enum Request {
+    /// Of cuBLAS.
+    Product,
+    /// As large as the device and some numbers have it.
+    By(Dims, Size),
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Self::Product) { "product" } else { "by the device" })
+    }
+}
+
+/// A region that has been compiled.
+#[derive(Debug)]
+pub struct Compiled {
+    graph: Graph,
+    plan: Plan,
+    /// Tensors that it is given each time, by their place among them.
+    given: Vec<(usize, Id)>,
+    outputs: Vec<Returned>,
+    /// What backward is given for each output that has a gradient.
+    tangents: Vec<Id>,
+    gradients: Vec<(Goal, Returned)>,
+}
+
+/// Where a gradient goes.
+#[derive(Debug)]
+enum Goal {
+    /// To a parameter.
+    Parameter(Edge),
+    /// To a tensor that the region was given, by its place.
+    Given(usize),
+}
+
+/// A tensor that a half returns: a node, and how it is seen.
+#[derive(Clone, Debug)]
+struct Returned {
+    id: Option<Id>,
+    like: Tensor,
+    /// Whether its gradient is asked for.
+    has_gradient: bool,
+}
+
+/// Memory of a region's nodes.
+type Memory = Vec<Option<Tensor>>;
+
+impl Runtime {
+    /// Whether what runs is traced.
+    pub(super) fn is_tracing(&self) -> bool {
+        self.tracing.borrow().is_some()
+    }
+
+    /// Whether convolutions of the region that runs are in channels last, however their operands lie.
+    pub(crate) fn compiles_in_channels_last(&self) -> bool {
+        self.tracing.borrow().as_ref().is_some_and(|tracing| tracing.channels_last)
+    }
+
+    /// The tensor that an in-place operator returns: the same memory, about to get a new history. A compiler makes a new
+    /// one of it.
+    pub(crate) fn overwritten(&self, x: &Tensor) -> Tensor {
+        if self.is_tracing() { self.empty_like(x) } else { x.alias_in_place() }
+    }
+
+    /// Does something with the region that is traced.
+    fn traced(&self, act: impl FnOnce(&mut Tracing)) {
+        // Taken out, since what it does may ask whether there is one.
+        let taken = self.tracing.borrow_mut().take();
+        if let Some(mut tracing) = taken {
+            act(&mut tracing);
+            self.tracing.replace(Some(tracing));
+        }
+    }
+
+    /// An operator of forward has run.
+    pub(crate) fn trace_call(
+        &self,
+        name: &str,
+        inputs: &[&Tensor],
+        saved: &[&Tensor],
+        outputs: &[&Tensor],
+    ) {
+        self.traced(|tracing| tracing.call(self, name, (inputs, saved), outputs));
+    }
+
+    /// It has this function in autograd.
+    pub(super) fn trace_node(&self, number: usize, inputs: &[&Tensor]) {
+        let inputs = || inputs.iter().map(|input| input.storage_id()).collect();
+        self.traced(|tracing| drop(tracing.calls.insert(number, inputs())));
+    }
+
+    /// A function of backward has run.
+    pub(super) fn trace_gradients(
+        &self,
+        function: (&str, usize),
+        grads: &[Option<Tensor>],
+        saved: &[Tensor],
+        results: &[Option<Tensor>],
+    ) {
+        self.traced(|tracing| {
+            let operands: Vec<&Tensor> = grads.iter().flatten().chain(saved).collect();
+            tracing.gradients(self, function, &operands, results);
+        });
+    }
+
+    /// The engine has reduced or cast a gradient, or added two.
+    pub(super) fn trace_engine(&self, is_sum: bool, operands: &[&Tensor], result: &Tensor) {
+        let class = if is_sum { Class::Small } else { Class::Point };
+        self.traced(|tracing| tracing.engine(self, class, operands, result));
+    }
+
+    /// A gradient has come to its parameter; whether the region that is traced takes it.
+    pub(super) fn trace_leaf(&self, node: &Rc<GradNode>, grad: Option<&Tensor>) -> bool {
+        let found = || grad.map(|grad| (Rc::clone(node), grad.clone()));
+        self.traced(|tracing| tracing.gradients.extend(found()));
+        self.is_tracing()
+    }
+
+    /// A kernel asks for scratch; whether the region that is traced takes note of it.
+    pub(super) fn trace_scratch(&self, request: impl FnOnce() -> Request) -> bool {
+        self.traced(|tracing| tracing.scratch.push(request()));
+        self.is_tracing()
+    }
+
+    /// A kernel that is not fused.
+    pub(super) fn trace_kernel(&self, kernel: Kernel, dtype: DType) {
+        let is_own = matches!(
+            kernel.class(),
+            launch::Class::Gemm
+                | launch::Class::Convolution
+                | launch::Class::Attention
+                | launch::Class::Embedding
+        );
+        if is_own {
+            self.traced(|tracing| tracing.kernels.push((kernel, dtype)));
+        }
+    }
+
+    /// Compiles a region that reads these tensors besides the model's, and returns tensors.
+    pub fn compile(&self, given: &[Tensor], body: impl Fn(&[Tensor]) -> Vec<Tensor>) -> Compiled {
+        // What has a history outside begins here.
+        let begin = |tensor: &Tensor| {
+            if tensor.requires_grad() { self.parameter(tensor, "").0 } else { tensor.clone() }
+        };
+        let given: Vec<Tensor> = given.iter().map(begin).collect();
+        let body = || body(&given);
+        let (mut tracing, mut outputs, mut tangents) = self.trace(false, &body);
+        if tracing.wants_channels_last() {
+            (tracing, outputs, tangents) = self.trace(true, &body);
+        }
+        Compiled::new(self, tracing, &given, &outputs, tangents)
+    }
+
+    /// Runs a region, and its backward, without memory.
+    fn trace(
+        &self,
+        channels_last: bool,
+        body: &impl Fn() -> Vec<Tensor>,
+    ) -> (Tracing, Vec<Tensor>, Vec<Id>) {
+        let first = self.recorder.borrow().trace.storages.len();
+        self.with_own_casts(|| {
+            self.without_memory(|| {
+                self.tracing.replace(Some(Tracing::new(first, channels_last)));
+                let outputs = body();
+                let mut tangents = Vec::new();
+                let mut given = Vec::new();
+                for output in outputs.iter().filter(|output| output.requires_grad()) {
+                    let tangent = self.empty(output.dtype(), output.sizes());
+                    self.traced(|tracing| {
+                        let ty = Some(type_of(&tangent));
+                        let id = tracing.push(self, Class::Tangent, Vec::new(), ty);
+                        tracing.make(&tangent, id);
+                        tangents.push(id);
+                    });
+                    given.push((output.clone(), tangent));
+                }
+                self.backward_from(given);
+                let tracing =
+                    self.tracing.take().unwrap_or_else(|| Tracing::new(first, channels_last));
+                (tracing, outputs, tangents)
+            })
+        })
+    }
+}
+
+impl Compiled {
+    fn new(
+        rt: &Runtime,
+        mut tracing: Tracing,
+        given: &[Tensor],
+        outputs: &[Tensor],
+        tangents: Vec<Id>,
+    ) -> Self {
+        let returned = |tracing: &mut Tracing, tensor: &Tensor| Returned {
+            id: Some(tracing.id(rt, tensor)),
+            like: tensor.detach(),
+            has_gradient: tensor.requires_grad(),
+        };
+        let outputs: Vec<Returned> =
+            outputs.iter().map(|output| returned(&mut tracing, output)).collect();
+        let gradients = std::mem::take(&mut tracing.gradients);
+        let gradients = gradients.into_iter().map(|(node, gradient)| {
+            let leads_to = |tensor: &Tensor| tensor.edge().is_some_and(|edge| edge.is_to(&node));
+            let goal = given.iter().position(leads_to).map(Goal::Given);
+            let goal = goal.unwrap_or_else(|| Goal::Parameter(Edge::to(node)));
+            (goal, returned(&mut tracing, &gradient))
+        });
+        let gradients: Vec<(Goal, Returned)> = gradients.collect();
+        let places = given.iter().enumerate();
+        let given = places
+            .filter_map(|(at, tensor)| Some((at, *tracing.known.get(&tensor.storage_id())?)))
+            .collect();
+        let ids = |list: &mut dyn Iterator<Item = &Returned>| {
+            list.filter_map(|one| one.id).collect::<Vec<_>>()
+        };
+        let roots = ids(&mut outputs.iter());
+        let results = ids(&mut gradients.iter().map(|(_, one)| one)).into_iter().collect();
+        let graph = Graph::new(tracing.nodes, roots, results);
+        let plan = Plan::of(&graph);
+        Self { graph, plan, given, outputs, tangents, gradients }
+    }
+
+    /// Runs forward on these tensors; its function in autograd runs backward.
+    pub fn run(self: &Rc<Self>, rt: &Runtime, given: &[Tensor]) -> Vec<Tensor> {
+        let mut memory: Memory = vec![None; self.graph.ids().len()];
+        for (at, id) in &self.given {
+            if let (Some(slot), Some(tensor)) = (memory.get_mut(*id), given.get(*at)) {
+                *slot = Some(tensor.detach());
+            }
+        }
+        rt.aside(|| self.steps(rt, &self.plan.forward, &mut memory));
+        let outputs: Vec<Tensor> = self.outputs.iter().map(|output| output.of(&memory)).collect();
+        let is_kept = |id: Id| self.plan.saved.contains(&id);
+        for (id, slot) in memory.iter_mut().enumerate().filter(|(id, _)| !is_kept(*id)) {
+            let _: Id = id;
+            *slot = None;
+        }
+        if self.gradients.is_empty() {
+            return outputs;
+        }
+        let kept = RefCell::new(Some(memory));
+        let this = Rc::clone(self);
+        let edges = self.gradients.iter().map(|(goal, _)| match goal {
+            Goal::Parameter(edge) => Some(edge.clone()),
+            Goal::Given(at) => given.get(*at)?.edge().cloned(),
+        });
+        let edges = edges.collect();
+        let differentiable =
+            self.outputs.iter().map(|output| output.has_gradient).collect::<Vec<_>>();
+        rt.one_function("CompiledFunctionBackward", edges, outputs, &differentiable, move |pass| {
+            kept.take().map(|memory| this.backward(pass, memory)).unwrap_or_default()
+        })
+    }
+
+    fn backward(&self, pass: &Pass<'_>, mut memory: Memory) -> Gradients {
+        let rt = pass.rt;
+        for (at, id) in self.tangents.iter().enumerate() {
+            let given = pass.grads.get(at).cloned().flatten();
+            // What the loop did not use has a gradient of zeros.
+            let tangent = given.or_else(|| self.empty(rt, *id));
+            memory.get_mut(*id).into_iter().for_each(|slot| slot.clone_from(&tangent));
+        }
+        rt.aside(|| self.steps(rt, &self.plan.backward, &mut memory));
+        self.gradients.iter().map(|(_, gradient)| Some(gradient.of(&memory))).collect()
+    }
+
+    fn empty(&self, rt: &Runtime, id: Id) -> Option<Tensor> {
+        let ty = self.graph.node(id)?.ty.as_ref()?;
+        Some(rt.without_launches(|| rt.empty(ty.dtype, &ty.dims)))
+    }
+
+    fn steps(&self, rt: &Runtime, steps: &[Step], memory: &mut Memory) {
+        for step in steps {
+            match step {
+                Step::Make(id) => {
+                    self.enter(rt, *id);
+                    let made = self.empty(rt, *id);
+                    memory.get_mut(*id).into_iter().for_each(|slot| slot.clone_from(&made));
+                }
+                Step::Over(id, source) => {
+                    let old = memory.get_mut(*source).and_then(Option::take);
+                    let ty = self.graph.node(*id).and_then(|node| node.ty.as_ref());
+                    if let (Some(old), Some(ty), Some(slot)) = (old, ty, memory.get_mut(*id)) {
+                        *slot = Some(old.as_type(ty));
+                    }
+                }
+                Step::Run(id, read) => {
+                    self.enter(rt, *id);
+                    self.launch(rt, *id, read);
+                }
+                Step::Free(id) => {
+                    memory.get_mut(*id).into_iter().for_each(|slot| *slot = None);
+                }
+            }
+        }
+    }
+
+    fn enter(&self, rt: &Runtime, id: Id) {
+        if let Some(node) = self.graph.node(id) {
+            rt.recorder.borrow_mut().set_place(node.place);
+        }
+    }
+
+    /// A kernel's scratch, and its time.
+    fn launch(&self, rt: &Runtime, id: Id, read: &[Id]) {
+        let Some(node) = self.graph.node(id) else { return };
+        for request in &node.scratch {
+            match request {
+                Request::Product => rt.cublas(),
+                Request::By(numbers, size) => drop(rt.scratch_as(numbers, size)),
+            }
+        }
+        if !rt.is_launching() || node.is_statistic {
+            return;
+        }
+        for (kernel, dtype) in &node.kernels {
+            rt.launch(&[], *kernel, *dtype);
+        }
+        if !node.kernels.is_empty() {
+            return;
+        }
+        let bytes = |ids: &[Id]| ids.iter().map(|id| self.graph.bytes(*id)).sum::<Bytes>();
+        let written = if node.is_list() { bytes(self.graph.users(id)) } else { node.bytes() };
+        let read = bytes(read);
+        let dtype = node.ty.as_ref().map_or(DType::Float32, |ty| ty.dtype);
+        let kernel = match node.class {
+            Class::Small => Kernel::Reduction { read, written },
+            _ => Kernel::Elementwise { read, written },
+        };
+        rt.launch(&[], kernel, dtype);
+    }
+}
+
+impl Returned {
+    /// The tensor.
+    fn of(&self, memory: &Memory) -> Tensor {
+        let held = self.id.and_then(|id| memory.get(id)?.as_ref());
+        held.map_or_else(|| self.like.clone(), |held| held.seen_as(&self.like))
+    }
+}
