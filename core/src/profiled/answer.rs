@@ -7,7 +7,9 @@ use crate::device::{self, Device, Room};
 use crate::error::Error;
 use crate::formats::{Fidelity, Recognised};
 use crate::recorded::Calls;
-use crate::report::{Band, By, DeviceVerdict, ModelSummary, Reading, RecordedRun, Report, Snapshot};
+use crate::report::{
+    Band, By, DeviceVerdict, ModelSummary, Reading, RecordedRun, Report, Snapshot,
+};
 
 /// What a trace comes to on the device of a configuration, of which only the device and the
 /// settings of its memory matter: what is trained, and how, is in the trace.

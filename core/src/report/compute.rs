@@ -7,8 +7,8 @@ use super::alive::{alive_at, by_category, by_module, live_tensors};
 use super::depth::Bands;
 use super::owners::{Ledger, Sizes};
 use super::{
-    Band, ByCategory, DeviceVerdict, ModelSummary, OutOfMemory, Peak, Report, Segment, SegmentBlock,
-    Snapshot, Timeline, Verdict,
+    Band, ByCategory, DeviceVerdict, ModelSummary, OutOfMemory, Peak, Report, Segment,
+    SegmentBlock, Snapshot, Timeline, Verdict,
 };
 use crate::allocator::{
     self, Allocator, BlockId, DeviceMemory, Failure, Replay, SegmentView, Series, Settings,

@@ -197,9 +197,9 @@ pub fn peak_or_end(report: &Report, device: &DeviceVerdict) -> Sentence {
 /// That the context is a guess, and how to measure it, where a high one would change the answer.
 fn context_is_a_guess(device: &DeviceVerdict) -> Option<Sentence> {
     let high = device.decisive_context()?;
-    let english = "The CUDA context is a guess, {likely}: one machine in ten has up to {high}, and there this does not \
-                   fit. To know it, let PyTorch hold one tensor on the GPU, and set the CUDA context to what nvidia-smi \
-                   shows for that process.";
+    let english = "The CUDA context is a guess, {likely}. On one machine in ten it is up to {high}, and this run does \
+                   not fit there. To measure yours, let PyTorch hold one tensor on the GPU, and set the CUDA context to \
+                   what nvidia-smi shows for that process.";
     Some(Sentence::of(english).with("likely", device.context).with("high", high))
 }
 

@@ -58,7 +58,7 @@ fn a_run_is_a_tight_fit() {
         &expect![[r#"
             alexnet at batch 64 likely fits on a T4 set to 1.68 GiB (54 %): it needs 1.66 of 1.68 GiB.
             1.18 GiB are allocated at the peak, in the optimizer step.
-            The CUDA context is a guess, 177 MiB: one machine in ten has up to 619 MiB, and there this does not fit. To know it, let PyTorch hold one tensor on the GPU, and set the CUDA context to what nvidia-smi shows for that process.
+            The CUDA context is a guess, 177 MiB. On one machine in ten it is up to 619 MiB, and this run does not fit there. To measure yours, let PyTorch hold one tensor on the GPU, and set the CUDA context to what nvidia-smi shows for that process.
             Largest batch on a T4 set to 1.68 GiB: 145 with a chance of 90 %, 154 with one of 56 %, or 172 if PyTorch flushes its cache.
             The optimizer state is 39 % of the peak.
         "#]],
@@ -67,12 +67,15 @@ fn a_run_is_a_tight_fit() {
 
 #[test]
 fn a_measured_context_is_no_guess() {
-    check(&alexnet_with(Some(1720), Some(177)), &expect![[r#"
-        alexnet at batch 64 likely fits on a T4 set to 1.68 GiB (59 %): it needs 1.66 of 1.68 GiB.
-        1.18 GiB are allocated at the peak, in the optimizer step.
-        Largest batch on a T4 set to 1.68 GiB: 145 with a chance of 90 %, 154 with one of 56 %, or 172 if PyTorch flushes its cache.
-        The optimizer state is 39 % of the peak.
-    "#]]);
+    check(
+        &alexnet_with(Some(1720), Some(177)),
+        &expect![[r#"
+            alexnet at batch 64 likely fits on a T4 set to 1.68 GiB (59 %): it needs 1.66 of 1.68 GiB.
+            1.18 GiB are allocated at the peak, in the optimizer step.
+            Largest batch on a T4 set to 1.68 GiB: 145 with a chance of 90 %, 154 with one of 56 %, or 172 if PyTorch flushes its cache.
+            The optimizer state is 39 % of the peak.
+        "#]],
+    );
 }
 
 #[test]
