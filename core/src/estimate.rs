@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::adapt;
-use crate::allocator::{self, Conf};
+use crate::allocator::Conf;
 use crate::config::{
     Attention, Checkpoint, Config, Library, LossKernel, Precision, PyTorch, Quantize, Stage, Task,
 };
@@ -30,13 +30,13 @@ use crate::graph::{Graph, Member};
 use crate::infer::{self, OpenDim, Typed};
 use crate::recipe::{self, Recipe};
 use crate::recover::{self, Program};
-use crate::report::{Band, DeviceVerdict, Report};
+use crate::report::{DeviceVerdict, Report};
 use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::step;
 use crate::step::script::Script;
 use crate::tensor::DType;
-use crate::trace::{Storage, Trace};
+use crate::trace::Trace;
 use crate::unroll;
 use crate::unused;
 
@@ -503,16 +503,6 @@ impl Model {
 /// are told by the types that the exporter saw.
 fn converts(config: &Config) -> Option<DType> {
     config.precision.converts_to()
-}
-
-/// The run again, had no convolution taken a workspace.
-fn without_workspaces(run: &OnDevice) -> Option<Band> {
-    let trace = run.trace();
-    let is_workspace = |storage: &Storage| trace.is_convolution_workspace(storage);
-    trace.storages.iter().any(is_workspace).then(|| {
-        let replay = allocator::replay(&trace.without(is_workspace), &run.settings, None);
-        Band { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
-    })
 }
 
 /// That the release of PyTorch is none whose rules are known.

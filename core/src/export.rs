@@ -95,6 +95,7 @@ mod tests {
             need: Bytes::mib(120),
             capacity_from: Provenance::Reported,
             context: Bytes::mib(10),
+            context_high: Some(Bytes::mib(35)),
             context_from: Provenance::Fitted,
             other_processes: Bytes::ZERO,
             allowed: None,

@@ -311,6 +311,8 @@ pub struct DeviceVerdict {
     pub capacity_from: Provenance,
     /// The CUDA context and libraries, part of `need`.
     pub context: Bytes,
+    /// What the context is at most on one machine in ten, where it is a guess.
+    pub context_high: Option<Bytes>,
     /// Where the context comes from.
     pub context_from: Provenance,
     /// What other processes hold of the capacity.
@@ -335,9 +337,16 @@ impl DeviceVerdict {
         self.allowed.map_or(left, |allowed| left.min(allowed + self.context))
     }
 
+    /// A high context with which a run that is expected to fit does not fit.
+    pub fn decisive_context(&self) -> Option<Bytes> {
+        let with = |context: Bytes| self.need - self.context + context + self.other_processes;
+        let is_expected_to_fit = self.need <= self.usable();
+        self.context_high.filter(|&high| is_expected_to_fit && with(high) > self.capacity)
+    }
+
     /// It is of a lower bound or an uncertain answer: how far the truth may be is not known.
     pub(crate) const fn forget_interval(&mut self) {
-        (self.interval, self.chance) = (None, None);
+        (self.interval, self.chance, self.context_high) = (None, None, None);
     }
 }
 

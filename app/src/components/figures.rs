@@ -27,11 +27,14 @@ fn inside(report: &Report) -> impl IntoView + use<> {
     let range = device.interval.map(|Interval { low, high }| {
         fill("{low} to {high} in 9 of 10 runs", &[("low", &low.short()), ("high", &high.short())])
     });
+    let high = device
+        .context_high
+        .map(|high| fill("up to {size} on one machine in ten", &[("size", &high.short())]));
     [
         figure(tr("Peak allocated"), allocated.to_owned(), peak.allocated, None),
         figure(tr("Peak reserved"), reserved.to_owned(), peak.reserved, low),
         figure(tr("Process peak"), tr("≈ what nvidia-smi shows"), peak.process, range),
-        figure(tr("CUDA context"), context_from(device.context_from), device.context, None),
+        figure(tr("CUDA context"), context_from(device.context_from), device.context, high),
     ]
     .collect_view()
 }

@@ -142,7 +142,7 @@ fn of_run<'a>(source: &'a Source, run: &'a Run, answer: &Answer) -> Vec<Point<'a
         let (estimated, need) = (Estimated { bytes, survives }, run.measured.need(means, context));
         Point { source, run, by, means, estimated, from: None, need, capacity, took: None }
     };
-    // Whose figure is of tensors, or has one, is not asked how it would fit: all are given the same context.
+    // A figure of tensors has no context, so all estimators get the same one, and fit if the sum does.
     let tensors =
         |by: By, bytes: Bytes| point(by, Means::Tensors, bytes, bytes + context <= capacity);
     let mut points = Vec::new();

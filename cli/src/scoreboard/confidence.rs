@@ -124,7 +124,7 @@ fn line(name: &str, used: bool, context: &str, half: Intervals) -> String {
 /// Our errors by family of models, the smallest first; families with few runs are one.
 pub(crate) fn families(points: &[Point<'_>]) -> String {
     let mut by_family: BTreeMap<&str, Vec<&Point<'_>>> = BTreeMap::new();
-    // Known the context, where it was measured: the rest is the same for all families.
+    // A source whose context was measured is shown with that context, which is the same for all families.
     let known = points.iter().filter(|point| point.by == By::Known);
     let known: BTreeSet<&str> = known.map(|point| point.source.about.id.as_str()).collect();
     let is_ours = |point: &&Point<'_>| {

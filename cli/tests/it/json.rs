@@ -140,6 +140,7 @@ fn keys_are_those_of_the_contract() {
             "capacity_from",
             "need",
             "context",
+            "context_high",
             "context_from",
             "other_processes",
             "allowed",

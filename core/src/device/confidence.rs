@@ -14,18 +14,20 @@ pub struct Doubt {
     pub reserved: Bytes,
     /// What the process is expected to have in use besides.
     pub context: Context,
-    /// SIZE: the largest workspace of a convolution, which another cuDNN may not take.
-    pub workspace: Bytes,
+    /// The same on one machine in ten, where the machine is unknown.
+    pub high_context: Option<Context>,
+    /// SIZE: what of the reserved memory is there for workspaces of convolutions. Another cuDNN may take none.
+    pub workspaces: Bytes,
     /// Whether the reserved memory was recorded, so that only the context is uncertain.
     pub is_recorded: bool,
 }
 
-/// What nine runs in ten need.
+/// What nine runs in ten need, on a usual machine and on one whose context is high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// SIZE: one run in twenty needs less.
+    /// SIZE: one run in twenty needs less on a usual machine.
     pub low: Bytes,
-    /// SIZE: one run in twenty needs more.
+    /// SIZE: one run in twenty needs more, on a machine whose context is high unless the context is known.
     pub high: Bytes,
 }
 
@@ -60,6 +62,9 @@ const RESERVED_BELOW: u64 = 90;
 /// Thousandths of the reserved memory: how far above the estimate one run in twenty is.
 const RESERVED_ABOVE: u64 = 110;
 
+/// Percent of machines whose context is high: [`super::Device::high_context`].
+const HIGH: u64 = 10;
+
 impl Doubt {
     /// SIZE: what is expected.
     pub fn need(&self) -> Bytes {
@@ -68,11 +73,29 @@ impl Doubt {
 
     /// What nine runs in ten need.
     pub fn interval(&self) -> Interval {
-        Interval { low: self.need() - self.below(), high: self.need() + self.above() }
+        let highest = self.where_high().unwrap_or(*self);
+        Interval { low: self.need() - self.below(), high: highest.need() + highest.above() }
     }
 
-    /// Percent: the chance that the process needs no more than this.
+    /// Percent: the chance that the process needs no more than this, over all machines that it may run on. What is
+    /// expected keeps a chance of 50 %.
     pub fn chance(&self, usable: Bytes) -> u64 {
+        let usual = self.chance_by_context(usable);
+        let Some(high) = self.where_high() else { return usual };
+        let usual = usual.saturating_mul(100_u64.saturating_sub(HIGH));
+        let high = high.chance_by_context(usable).saturating_mul(HIGH);
+        let both = usual.saturating_add(high).div_euclid(100);
+        if usable < self.need() { both } else { both.max(50) }
+    }
+
+    /// The same run on a machine whose context is high.
+    fn where_high(&self) -> Option<Self> {
+        let context = self.high_context?;
+        Some(Self { context, high_context: None, ..*self })
+    }
+
+    /// Percent: the chance on machines of one kind.
+    fn chance_by_context(&self, usable: Bytes) -> u64 {
         let need = self.need();
         let (below, above) = (self.below(), self.above());
         let at = |level: &Level, off: Bytes| part(off, level.distance);
@@ -93,7 +116,7 @@ impl Doubt {
     /// SIZE: how far below the estimate one run in twenty is.
     fn below(&self) -> Bytes {
         let context = self.context.likely - self.context.least;
-        together([self.reserved_off(RESERVED_BELOW), self.workspace, context])
+        together([self.reserved_off(RESERVED_BELOW), self.workspaces, context])
     }
 
     /// SIZE: how far above the estimate one run in twenty is.
@@ -129,7 +152,8 @@ mod tests {
         Doubt {
             reserved: Bytes::mib(reserved),
             context,
-            workspace: Bytes::ZERO,
+            high_context: None,
+            workspaces: Bytes::ZERO,
             is_recorded: false,
         }
     }
@@ -155,8 +179,25 @@ mod tests {
         let alone = doubt(10_000, [600; 3]).interval();
         assert!(both.low < alone.low && both.low > alone.low - Bytes::mib(600));
         let convolutional =
-            Doubt { workspace: Bytes::mib(3000), ..doubt(10_000, [500; 3]) }.interval();
+            Doubt { workspaces: Bytes::mib(3000), ..doubt(10_000, [500; 3]) }.interval();
         assert!(convolutional.low < Bytes::mib(10_500 - 3000));
         assert_eq!(convolutional.high, doubt(10_000, [500; 3]).interval().high);
+    }
+
+    /// The interval of an unknown machine reaches from that of a usual one to that of a high one.
+    #[test]
+    fn an_unknown_machine_may_have_a_high_context() {
+        let (usual, high) = (doubt(10_000, [400, 500, 600]), doubt(10_000, [1400, 1575, 1750]));
+        let unknown = Doubt { high_context: Some(high.context), ..usual };
+        let ends = Interval { low: usual.interval().low, high: high.interval().high };
+        assert_eq!((unknown.need(), unknown.interval()), (usual.need(), ends));
+        let sizes = (50..190).map(|part| Bytes::mib(part * 100));
+        let chances: Vec<u64> = sizes.clone().map(|size| unknown.chance(size)).collect();
+        assert!(chances.is_sorted() && chances.contains(&0) && chances.contains(&100));
+        for (size, chance) in sizes.zip(chances) {
+            assert!(chance <= usual.chance(size) && chance >= high.chance(size), "{size}");
+        }
+        assert_eq!(unknown.chance(unknown.need()), 50);
+        assert!(unknown.chance(ends.high) >= 95);
     }
 }

@@ -15,7 +15,10 @@ pub struct Room {
     pub capacity_from: Provenance,
     /// CUDA context and libraries of this process.
     pub context: Context,
-    /// Where that comes from.
+    /// The same on [a machine where it is high](Device::high_context); `None` where it was measured or kernels are
+    /// loaded eagerly.
+    pub high_context: Option<Context>,
+    /// Where the context comes from.
     pub context_from: Provenance,
     /// SIZE: what other processes hold.
     pub other_processes: Bytes,
@@ -26,10 +29,12 @@ pub struct Room {
 impl Room {
     /// On a device; figures of the configuration are about the device that it names, no other.
     pub fn of(device: &Device, config: &Config) -> Self {
+        let is_eager = config.module_loading.is_eager(config.pytorch);
         let table = Self {
             capacity: device.capacity,
             capacity_from: device.capacity_from,
-            context: device.context_range(config.module_loading.is_eager(config.pytorch)),
+            context: device.context_range(is_eager),
+            high_context: (!is_eager).then(|| device.high_context()),
             context_from: device.context_provenance(),
             other_processes: Bytes::ZERO,
             allowed: None,
@@ -44,6 +49,7 @@ impl Room {
             capacity,
             capacity_from,
             context,
+            high_context: table.high_context.filter(|_| config.context.is_none()),
             context_from,
             other_processes: config.other_processes,
             allowed: config.allowed,
@@ -61,7 +67,12 @@ impl Room {
 
     /// What the driver can give to the allocator.
     pub fn left(&self) -> Bytes {
-        self.capacity - self.context.likely - self.other_processes
+        self.left_by(self.context.likely)
+    }
+
+    /// The same where the context has this size.
+    fn left_by(&self, context: Bytes) -> Bytes {
+        self.capacity - context - self.other_processes
     }
 
     /// What the allocator may reserve: no more than is left, or than a fraction allows.
@@ -70,10 +81,22 @@ impl Room {
         self.allowed.map_or(left, |allowed| left.min(allowed))
     }
 
+    /// What is uncertain about a run that is expected to reserve so much, of which `workspaces` are for convolutions.
+    pub(crate) const fn doubt(&self, reserved: Bytes, workspaces: Bytes) -> Doubt {
+        let Self { context, high_context, .. } = *self;
+        Doubt { reserved, context, high_context, workspaces, is_recorded: false }
+    }
+
     /// Percent: the chance that a run fits that is expected to reserve so much.
     pub fn chance(&self, reserved: Bytes) -> u64 {
-        let (context, workspace) = (self.context, Bytes::ZERO);
-        Doubt { reserved, context, workspace, is_recorded: false }.chance(self.usable())
+        self.chance_of(&self.doubt(reserved, Bytes::ZERO))
+    }
+
+    /// Percent: the chance that a run fits.
+    pub(crate) fn chance_of(&self, doubt: &Doubt) -> u64 {
+        // Where a fraction allows less than a high context leaves, that makes no difference.
+        let high = doubt.high_context.filter(|high| self.left_by(high.most) < self.limit());
+        Doubt { high_context: high, ..*doubt }.chance(self.usable())
     }
 
     /// What a run may be expected to reserve at most for it to fit with a chance.

@@ -1,6 +1,6 @@
 //! [`Simulation`]: one run, kept so that every moment of it can be examined.
 
-use super::{Model, OnDevice, Stages, without_workspaces};
+use super::{Model, OnDevice, Stages};
 use crate::allocator::{self, Replay, Series, Settings};
 use crate::basis::Basis;
 use crate::config::Config;
@@ -93,7 +93,7 @@ impl Simulation {
             diagnostics: diagnostics.into_sorted(),
             lower_bound: run.is_open() && !run.is_uncertain(),
             uncertain: run.is_uncertain(),
-            without_workspaces: without_workspaces(on),
+            without_workspaces: on.without_workspaces(),
             ..report
         }
     }

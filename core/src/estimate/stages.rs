@@ -24,7 +24,7 @@ use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
 use crate::eager::{Elsewhere, Hardware, Launches};
 use crate::error::{Error, ErrorKind};
-use crate::report::DeviceVerdict;
+use crate::report::{Band, DeviceVerdict};
 use crate::trace::Trace;
 
 /// Results of the stages of one model: where the same would be made again, it is taken from here.
@@ -71,6 +71,8 @@ struct Variant {
     /// Where it is not that of the run.
     trace: Option<Trace>,
     replays: RefCell<Vec<(Settings, Rc<Replay>)>>,
+    /// The peaks without workspaces of convolutions.
+    least: RefCell<Vec<(Settings, Option<Band>)>>,
 }
 
 /// A run on one device.
@@ -333,7 +335,7 @@ impl Known {
 
 impl Variant {
     fn new(trace: Option<Trace>) -> Self {
-        Self { trace, replays: RefCell::default() }
+        Self { trace, replays: RefCell::default(), least: RefCell::default() }
     }
 
     fn trace<'t>(&'t self, run: &'t Run) -> &'t Trace {
@@ -381,6 +383,18 @@ impl OnDevice {
         self.variant.trace(&self.run)
     }
 
+    /// The peaks over the run, had no convolution taken a workspace; `None` where none takes one.
+    pub(super) fn without_workspaces(&self) -> Option<Band> {
+        let settings = self.settings.without_limits();
+        let mut least = self.variant.least.borrow_mut();
+        if let Some((_, known)) = least.iter().find(|(known, _)| *known == settings) {
+            return *known;
+        }
+        let found = Band::without_workspaces(self.trace(), &self.settings);
+        least.push((settings, found));
+        found
+    }
+
     /// The peaks over the run.
     pub(crate) fn replay(&self) -> &Replay {
         &self.unlimited
@@ -389,7 +403,9 @@ impl OnDevice {
     /// How it ends.
     pub(crate) fn verdict(&self) -> DeviceVerdict {
         let place = (self.device, &self.room);
-        let mut judged = DeviceVerdict::of(self.trace(), &self.settings, &self.unlimited, place);
+        let least = self.without_workspaces();
+        let mut judged =
+            DeviceVerdict::of(self.trace(), &self.settings, &self.unlimited, least, place);
         if self.run.is_open() {
             judged.verdict = judged.verdict.of_lower_bound();
             judged.forget_interval();

@@ -7,7 +7,9 @@ use crate::device::{self, Device, Room};
 use crate::error::Error;
 use crate::formats::{Fidelity, Recognised};
 use crate::recorded::Calls;
-use crate::report::{By, DeviceVerdict, ModelSummary, Reading, RecordedRun, Report, Snapshot};
+use crate::report::{
+    Band, By, DeviceVerdict, ModelSummary, Reading, RecordedRun, Report, Snapshot,
+};
 
 /// What a trace comes to on the device of a configuration, of which only the device and the
 /// settings of its memory matter: what is trained, and how, is in the trace.
@@ -38,7 +40,8 @@ impl Card {
 
     fn verdict(&self, prediction: &Prediction) -> DeviceVerdict {
         let Prediction { trace, replay, .. } = prediction;
-        DeviceVerdict::of(trace, &self.settings, replay, (self.device, &self.room))
+        let least = Band::without_workspaces(trace, &self.settings);
+        DeviceVerdict::of(trace, &self.settings, replay, least, (self.device, &self.room))
     }
 }
 

@@ -183,8 +183,7 @@ pub(super) fn by_peak(
 ) -> Result<DeviceVerdict, Error> {
     let device = device::find(device)?;
     let room = Room::of(device, config);
-    let (context, workspace) = (room.context, Bytes::ZERO);
-    let doubt = Doubt { reserved, context, workspace, is_recorded: true };
+    let doubt = Doubt { is_recorded: true, ..room.doubt(reserved, Bytes::ZERO) };
     Ok(DeviceVerdict::by_peak(&doubt, device, &room))
 }
 

@@ -7,8 +7,8 @@ use super::alive::{alive_at, by_category, by_module, live_tensors};
 use super::depth::Bands;
 use super::owners::{Ledger, Sizes};
 use super::{
-    ByCategory, DeviceVerdict, ModelSummary, OutOfMemory, Peak, Report, Segment, SegmentBlock,
-    Snapshot, Timeline, Verdict,
+    Band, ByCategory, DeviceVerdict, ModelSummary, OutOfMemory, Peak, Report, Segment,
+    SegmentBlock, Snapshot, Timeline, Verdict,
 };
 use crate::allocator::{
     self, Allocator, BlockId, DeviceMemory, Failure, Replay, SegmentView, Series, Settings,
@@ -26,7 +26,7 @@ use crate::trace::{Category, LabelId, Phase, Storage, Trace};
 impl DeviceVerdict {
     /// How a run ends where there is room enough, and that it does not fit anywhere else.
     pub(crate) fn by_peak(doubt: &Doubt, device: &Device, room: &Room) -> Self {
-        let chance = doubt.chance(room.usable());
+        let chance = room.chance_of(doubt);
         let fits = doubt.reserved <= room.limit();
         Self {
             id: device.id.to_owned(),
@@ -35,6 +35,7 @@ impl DeviceVerdict {
             capacity_from: room.capacity_from,
             need: doubt.need(),
             context: room.context.likely,
+            context_high: room.high_context.map(|high| high.most),
             context_from: room.context_from,
             other_processes: room.other_processes,
             allowed: room.allowed,
@@ -46,21 +47,17 @@ impl DeviceVerdict {
     }
 
     /// How a run ends: by its peaks where memory had no limit, if they stay below the capacity,
-    /// else by what happens at the limit.
+    /// else by what happens at the limit. `least` are its peaks without workspaces of convolutions.
     pub(crate) fn of(
         trace: &Trace,
         settings: &Settings,
         unlimited: &Replay,
+        least: Option<Band>,
         (device, room): (&Device, &Room),
     ) -> Self {
-        let workspaces = trace.storages.iter().filter(|it| trace.is_convolution_workspace(it));
-        let doubt = Doubt {
-            reserved: unlimited.reserved.bytes,
-            context: room.context,
-            workspace: workspaces.map(|storage| storage.requested).max().unwrap_or_default(),
-            is_recorded: false,
-        };
-        let mut verdict = Self::by_peak(&doubt, device, room);
+        let reserved = unlimited.reserved.bytes;
+        let workspaces = reserved - least.map_or(reserved, |least| least.reserved);
+        let mut verdict = Self::by_peak(&room.doubt(reserved, workspaces), device, room);
         if verdict.verdict.fails() {
             let limited = allocator::replay(trace, settings, Some(room.left()));
             if limited.out_of_memory.is_none() {
@@ -71,6 +68,17 @@ impl DeviceVerdict {
                 limited.out_of_memory.map(|failure| OutOfMemory::of(trace, &failure, room));
         }
         verdict
+    }
+}
+
+impl Band {
+    /// The peaks of a run whose convolutions take no workspaces; `None` where they never take any.
+    pub(crate) fn without_workspaces(trace: &Trace, settings: &Settings) -> Option<Self> {
+        let is_workspace = |storage: &Storage| trace.is_convolution_workspace(storage);
+        trace.storages.iter().any(is_workspace).then(|| {
+            let replay = allocator::replay(&trace.without(is_workspace), settings, None);
+            Self { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
+        })
     }
 }
 

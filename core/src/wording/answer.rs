@@ -61,6 +61,7 @@ pub fn headline(report: &Report, largest: Option<LargestBatch>) -> Headline {
     let largest = largest.filter(|_| !report.is_open());
     let rest = [
         Some(peak_or_end(report, device)),
+        context_is_a_guess(device),
         largest.map(|largest| largest_batch(&device.name, largest)),
         largest_category(report),
     ];
@@ -191,6 +192,15 @@ pub fn peak_or_end(report: &Report, device: &DeviceVerdict) -> Sentence {
         .with("size", peak.allocated)
         .with("reserved", peak.reserved)
         .with("place", place)
+}
+
+/// That the context is a guess, and how to measure it, where a high one would change the answer.
+fn context_is_a_guess(device: &DeviceVerdict) -> Option<Sentence> {
+    let high = device.decisive_context()?;
+    let english = "The CUDA context is a guess, {likely}. On one machine in ten it is up to {high}, and this run does \
+                   not fit there. To measure yours, let PyTorch hold one tensor on the GPU, and set the CUDA context to \
+                   what nvidia-smi shows for that process.";
+    Some(Sentence::of(english).with("likely", device.context).with("high", high))
 }
 
 /// A chance in percent; nothing is certain: `> 99 %`.

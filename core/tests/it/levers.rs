@@ -221,7 +221,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -7.10 GiB  adamw-8bit (training): peak in backward, Fits
             -4.07 GiB  lion (training): peak in optimizer, LikelyFits
             -9.15 GiB  adafactor (training): peak in backward, Fits
-            -4.54 GiB  sgd-momentum (training): peak in backward, Fits
+            -4.54 GiB  sgd-momentum (training): peak in backward, LikelyFits
             -9.85 GiB  bf16 (training): peak in backward, Fits
             -11.94 GiB  lora (training): peak in backward, Fits
             -15.03 GiB  qlora (training): peak in backward, Fits
