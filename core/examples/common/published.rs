@@ -20,7 +20,9 @@ use highwater_core::{Config, Model};
 const CHOOSE: [&str; 2] = ["lambdal/", "ryujaehun/"];
 /// Words of notes, and kinds of kernels, with which a row is left out.
 const UNCLEAN: [&str; 4] = ["multi", "fused", "doubtful", "loader"];
-const OTHER_KERNELS: [&str; 2] = ["compile", "apex"];
+const APEX: &str = "apex";
+/// Kernels by `torch.compile`, whose rows are a group of their own.
+const COMPILED: &str = "compile";
 
 /// A published run.
 #[derive(Clone, Debug)]
@@ -52,8 +54,12 @@ impl Row {
     /// Why it is no measure of ours, if so.
     pub(crate) fn left_out(&self) -> Option<&'static str> {
         let notes: Vec<&str> = self.cell("notes").split([';', ':']).map(str::trim).collect();
-        let kernels = OTHER_KERNELS.into_iter().find(|kind| *kind == self.cell("kernels"));
-        UNCLEAN.into_iter().find(|word| notes.contains(word)).or(kernels)
+        let has_kernels = |kind: &&str| *kind == self.cell("kernels");
+        let unclean = || UNCLEAN.into_iter().find(|word| notes.contains(word));
+        Some(APEX)
+            .filter(has_kernels)
+            .or_else(unclean)
+            .or_else(|| Some(COMPILED).filter(has_kernels))
     }
 
     /// The model of a name or a file.
@@ -108,7 +114,7 @@ impl Row {
             _ => "auto",
         };
         config.set("tf32", tf32)?;
-        if self.cell("kernels") == "compile" {
+        if self.cell("kernels") == COMPILED {
             config.set("compile", "inductor")?;
         }
         Ok(config)

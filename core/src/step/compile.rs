@@ -1,4 +1,4 @@
-//! `torch.compile`: what is refused beside it, and what is not known of it.
+//! `torch.compile`: what is refused together with it, and what is not known of it.
 
 use crate::config::{Checkpoint, Compile, Config, Kernels, LossKernel, Quantize};
 use crate::diagnostic::{Diagnostic, Severity};

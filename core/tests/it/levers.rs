@@ -116,7 +116,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -5.58 GiB  fused-head (little): peak in backward, Fits
-            -3.40 GiB  compile (little): peak in backward, Fits
+            -3.40 GiB  compile (little): peak in backward, LikelyFits
             -970.00 MiB  amp-fp16 (little): peak in backward, LikelyDoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
             -3.89 GiB  checkpoint-half (little): peak in backward, Fits
@@ -143,7 +143,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -5.58 GiB  fused-head (little): peak in backward, LikelyFits
-            -3.40 GiB  compile (little): peak in backward, LikelyDoesNotFit
+            -3.40 GiB  compile (little): peak in backward, DoesNotFit
             -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
             -3.89 GiB  checkpoint-half (little): peak in backward, LikelyDoesNotFit
@@ -194,10 +194,8 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -8.35 GiB  sgd-momentum (training): peak in backward, DoesNotFit
             -18.52 GiB  lora (training): peak in backward, Fits
             -21.62 GiB  qlora (training): peak in backward, Fits
-            nothing fits, this is nearest, of 400:
-            -3.64 GiB  fused (nothing): peak in backward, DoesNotFit
-            -1.57 GiB  fused-head (little): peak in backward, DoesNotFit
-            -614.00 MiB  checkpoint (time): peak in backward, DoesNotFit
+            the least that fits, of 479:
+            -12.74 GiB  adafactor (training): peak in backward, Fits
         "#]],
     );
     check(
