@@ -120,7 +120,7 @@ fn diagnose(
 ) {
     sink.extend(forward.diagnostics());
     sink.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
-    sink.extend(compile::diagnostic(program, config));
+    sink.extend(compile::diagnostic(config));
     if let Some(training) = training {
         sink.extend(training.optimizer.diagnostics());
         sink.extend(training.masters.is_some().then(Masters::diagnostic));

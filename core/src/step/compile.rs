@@ -51,21 +51,13 @@ pub(super) fn check(program: &Program, config: &Config) -> Result<(), Error> {
 }
 
 /// How sure the answer is.
-pub(super) fn diagnostic(program: &Program, config: &Config) -> Option<Diagnostic> {
+pub(super) fn diagnostic(config: &Config) -> Option<Diagnostic> {
     if config.compile == Compile::None {
         return None;
     }
-    let convolves = program.nodes.iter().any(|node| node.op == "Conv");
-    let message = if convolves {
-        say!(
-            "the model is compiled: peaks of such models were within 3 % of Inductor's; what it chooses by timing, \
-             such as padded products, is not simulated"
-        )
-    } else {
-        say!(
-            "the model is compiled: peaks of such models were within 1 % of Inductor's; what it chooses by timing, \
-             such as padded products, is not simulated"
-        )
-    };
+    let message = say!(
+        "the model is compiled: in runs of 20 models, what tensors had at the peak was within 3 % of Inductor's, and \
+         reserved memory within 13 %; what it chooses by timing, such as padded products, is not simulated"
+    );
     Some(Diagnostic::new(Severity::Info, "compiled-model", message))
 }
