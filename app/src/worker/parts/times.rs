@@ -110,15 +110,19 @@ fn facts(own: &Timing) -> Vec<(Phrase, String)> {
         facts.push((phrase("tokens per second", &[]), grouped(tokens)));
     }
     facts.push((phrase("model FLOP utilisation", &[]), per_mille(own.flop_utilisation())));
-    let used = own.time.utilisation();
-    for (name, share) in [
-        (phrase("GPU utilisation", &[]), used.gpu),
-        (phrase("SM active", &[]), used.sm_active),
-        (phrase("SM occupancy", &[]), used.sm_occupancy),
-        (phrase("tensor active", &[]), used.tensor_active),
-        (phrase("DRAM active", &[]), used.dram_active),
+    let (least, most) = (own.time.least_utilisation(), own.time.utilisation());
+    for (name, least, most) in [
+        (phrase("GPU utilisation", &[]), most.gpu, most.gpu),
+        (phrase("SM active", &[]), least.sm_active, most.sm_active),
+        (phrase("SM occupancy", &[]), least.sm_occupancy, most.sm_occupancy),
+        (phrase("tensor active", &[]), least.tensor_active, most.tensor_active),
+        (phrase("DRAM active", &[]), least.dram_active, most.dram_active),
     ] {
-        facts.push((name, format!("{}\u{a0}%", share.percent())));
+        let text = match (least.percent(), most.percent()) {
+            (least, most) if least == most => format!("{most}\u{a0}%"),
+            (least, most) => format!("{least}–{most}\u{a0}%"),
+        };
+        facts.push((name, text));
     }
     facts.push((phrase("kernels of a step", &[]), grouped(own.time.all.kernels)));
     facts
@@ -135,7 +139,8 @@ fn notes(own: &Timing) -> Vec<Phrase> {
             &[("share", &share(&own.time.unfitted))],
         ),
         phrase(
-            "Utilisation as NVIDIA's DCGM averages it. The data loader is assumed to be as fast as needed.",
+            "Utilisation as NVIDIA's DCGM averages it: the most with a data loader as fast as needed, the least that of \
+             the idlest measured loop.",
             &[],
         ),
     ]
