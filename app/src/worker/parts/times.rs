@@ -139,8 +139,7 @@ fn notes(own: &Timing) -> Vec<Phrase> {
             &[("share", &share(&own.time.unfitted))],
         ),
         phrase(
-            "Utilisation as NVIDIA's DCGM averages it: the most with a data loader as fast as needed, the least that of \
-             the idlest measured loop.",
+            "Utilisation as DCGM averages it: that of the idlest measured loop, and that with a fast enough loader.",
             &[],
         ),
     ]

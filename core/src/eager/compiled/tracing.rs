@@ -560,3 +560,14 @@ fn offsets(name: &str, ty: TensorType) -> TensorType {
     let is_index = name == "MaxPool2DWithIndicesBackward0" && ty.dtype == DType::Int64;
     if is_index { TensorType::new(DType::Int8, ty.dims) } else { ty }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::CLASSES;
+
+    /// They are looked up by halves.
+    #[test]
+    fn operators_are_in_order() {
+        assert!(CLASSES.is_sorted_by_key(|(name, ..)| *name));
+    }
+}
