@@ -4,6 +4,7 @@
 //! names is one [`choice!`] table: the command line, JSON, layer specs, links and the page are derived from these.
 
 mod choice;
+mod compile;
 mod help;
 mod loops;
 mod method;

@@ -117,7 +117,7 @@ const COMPILE: Lever = Lever {
     title: "Compile the model",
     cost: Cost::Little,
     change: |config, _| {
-        (config.compile == Compile::None && config.beside_compilation().is_none()).then_some(())?;
+        (config.compile == Compile::None && config.never_compiled_with().is_none()).then_some(())?;
         config.compile = Compile::Inductor;
         Some(())
     },

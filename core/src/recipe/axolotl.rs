@@ -439,7 +439,7 @@ fn compile(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     if entry.value.is_off() {
         draft.idle.push(entry.key.clone());
     } else {
-        draft.absent(Why::Compile, &entry.key);
+        draft.fill(Slot::Compile, "on", &entry.key);
     }
     Ok(())
 }

@@ -55,6 +55,8 @@ pub(super) enum Slot {
     /// `torch`, `chunked`, `fused`, `liger`, `cce`.
     LossKernel,
     Kernels,
+    /// The model goes through `torch.compile`.
+    Compile,
     /// Validation runs between steps.
     Evaluation,
     InBackward,
@@ -107,6 +109,7 @@ pub(super) const fn row(keys: &'static [&'static str], does: Does) -> Row {
 pub(super) enum Why {
     SeveralGpus,
     Compile,
+    CompileMode,
     OwnKernels,
     OtherLoss,
     Offload,
@@ -139,6 +142,9 @@ impl Why {
             }
             Self::Compile => {
                 say!("`{key}`: torch.compile is not simulated; the eager run is estimated", key)
+            }
+            Self::CompileMode => {
+                say!("`{key}` is not read: Inductor in its default mode is estimated", key)
             }
             Self::OwnKernels => {
                 say!(

@@ -580,6 +580,24 @@ impl Desk<'_> {
         {
             self.choose("evaluation", "true", &from);
         }
+        if self.is_on(Slot::Compile)
+            && let Some((_, from)) = self.fact(Slot::Compile)
+        {
+            self.compile(&from);
+        }
+    }
+
+    /// The model goes through `torch.compile`, where that is simulated with all else that is set.
+    fn compile(&mut self, from: &Origin) {
+        let Some((what, _)) = self.settled.config.never_compiled_with() else {
+            return self.choose("compile", "inductor", from);
+        };
+        let message = say!(
+            "torch.compile is not simulated with {what}; the run without it is estimated, which may need more",
+            what
+        );
+        let note = Diagnostic::new(Severity::Warning, "recipe-not-simulated", message);
+        self.settled.notes.push(note);
     }
 
     /// A setting whose values are those of the slot.

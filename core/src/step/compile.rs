@@ -1,28 +1,9 @@
 //! `torch.compile`: what is refused together with it, and what is not known of it.
 
-use crate::config::{Checkpoint, Compile, Config, Kernels, LossKernel, Quantize};
+use crate::config::{Compile, Config};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::recover::Program;
-use crate::sentence::Sentence;
-
-impl Config {
-    /// What a model is never compiled with here, because it was never compared with Inductor, and its setting.
-    pub(crate) fn beside_compilation(&self) -> Option<(Sentence, &'static str)> {
-        Some(match () {
-            () if self.checkpoint != Checkpoint::None => (say!("checkpointing"), "checkpoint"),
-            () if !self.lora.is_empty() => (say!("adapters"), "lora"),
-            () if self.quantize != Quantize::None => (say!("quantised weights"), "quantize"),
-            () if self.loss_kernel != LossKernel::Torch => {
-                (say!("a loss without logits"), "loss-kernel")
-            }
-            () if self.kernels != Kernels::Torch => (say!("Liger's kernels"), "kernels"),
-            () if self.objective.is_of_pairs() => (say!("losses of pairs of texts"), "objective"),
-            () if !self.pytorch.compiles() => (say!("PyTorch before 2.0"), "pytorch"),
-            () => return None,
-        })
-    }
-}
 
 /// Refuses what was never compared with Inductor.
 ///
@@ -40,7 +21,7 @@ pub(super) fn check(program: &Program, config: &Config) -> Result<(), Error> {
         () if !program.graph.folds.is_empty() => Some((say!("loops"), "compile")),
         () => None,
     };
-    let Some((what, setting)) = config.beside_compilation().or_else(of_program) else {
+    let Some((what, setting)) = config.never_compiled_with().or_else(of_program) else {
         return Ok(());
     };
     let message = say!(
