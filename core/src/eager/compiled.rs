@@ -63,7 +63,7 @@ enum Goal {
 /// A tensor that a half returns: a node, and how it is seen.
 #[derive(Clone, Debug)]
 struct Returned {
-    id: Option<Id>,
+    id: Id,
     like: Tensor,
     /// Whether its gradient is asked for.
     has_gradient: bool,
@@ -219,7 +219,7 @@ impl Compiled {
         tangents: Vec<Id>,
     ) -> Self {
         let returned = |tracing: &mut Tracing, tensor: &Tensor| Returned {
-            id: Some(tracing.id(rt, tensor)),
+            id: tracing.id(rt, tensor),
             like: tensor.detach(),
             has_gradient: tensor.requires_grad(),
         };
@@ -237,12 +237,9 @@ impl Compiled {
         let given = places
             .filter_map(|(at, tensor)| Some((at, *tracing.known.get(&tensor.storage_id())?)))
             .collect();
-        let ids = |list: &mut dyn Iterator<Item = &Returned>| {
-            list.filter_map(|one| one.id).collect::<Vec<_>>()
-        };
-        let roots = ids(&mut outputs.iter());
-        let results = ids(&mut gradients.iter().map(|(_, one)| one)).into_iter().collect();
-        let graph = Graph::new(tracing.nodes, roots, results);
+        let roots = outputs.iter().map(|output| output.id).collect();
+        let results = gradients.iter().map(|(_, gradient)| gradient.id).collect();
+        let graph = Graph::new(tracing.nodes, roots, results, tracing.copies.into_values());
         let plan = Plan::of(&graph);
         Self { graph, plan, given, outputs, tangents, gradients }
     }
@@ -257,10 +254,8 @@ impl Compiled {
         }
         rt.aside(|| self.steps(rt, &self.plan.forward, &mut memory));
         let outputs: Vec<Tensor> = self.outputs.iter().map(|output| output.of(&memory)).collect();
-        let is_kept = |id: Id| self.plan.saved.contains(&id);
-        for (id, slot) in memory.iter_mut().enumerate().filter(|(id, _)| !is_kept(*id)) {
-            let _: Id = id;
-            *slot = None;
+        for (id, slot) in memory.iter_mut().enumerate() {
+            slot.take_if(|_| !self.plan.saved.contains(&id));
         }
         if self.gradients.is_empty() {
             return outputs;
@@ -361,7 +356,7 @@ impl Compiled {
 impl Returned {
     /// The tensor.
     fn of(&self, memory: &Memory) -> Tensor {
-        let held = self.id.and_then(|id| memory.get(id)?.as_ref());
+        let held = memory.get(self.id).and_then(Option::as_ref);
         held.map_or_else(|| self.like.clone(), |held| held.seen_as(&self.like))
     }
 }

@@ -1,5 +1,6 @@
 //! `torch.compile`: what is refused together with it, and what is not known of it.
 
+use super::forward::is_recurrent;
 use crate::config::{Compile, Config};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
@@ -13,7 +14,6 @@ pub(super) fn check(program: &Program, config: &Config) -> Result<(), Error> {
     if config.compile == Compile::None {
         return Ok(());
     }
-    let is_recurrent = |op: &str| ["LSTM", "GRU", "RNN", "Recurrent"].contains(&op);
     let of_program = || match () {
         () if program.nodes.iter().any(|node| is_recurrent(&node.op)) => {
             Some((say!("recurrent layers"), "compile"))

@@ -378,7 +378,6 @@ impl<'a> Forward<'a> {
 impl Forward<'_> {
     /// That there are recurrent layers, for which cuDNN has kernels that were never asked.
     fn recurrent(&self) -> Option<Diagnostic> {
-        let is_recurrent = |op: &str| ["LSTM", "GRU", "RNN", "Recurrent"].contains(&op);
         let first = self.graph.nodes.iter().find(|node| is_recurrent(&node.op))?;
         let message = say!(
             "scratch of recurrent layers is that of cuDNN's usual kernels; those for small states \
@@ -387,6 +386,11 @@ impl Forward<'_> {
         let found = Diagnostic::new(Severity::Info, "recurrent-scratch", message);
         Some(found.at(first.label(self.graph)))
     }
+}
+
+/// Whether an operator is a recurrent layer.
+pub(super) fn is_recurrent(op: &str) -> bool {
+    ["LSTM", "GRU", "RNN", "Recurrent"].contains(&op)
 }
 
 /// The parts that run again in backward.

@@ -100,7 +100,13 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    pub(super) fn new(mut nodes: Vec<Node>, outputs: Vec<Id>, gradients: BTreeSet<Id>) -> Self {
+    /// `copies` are those of inputs in another layout, which forward makes in any case.
+    pub(super) fn new(
+        mut nodes: Vec<Node>,
+        outputs: Vec<Id>,
+        gradients: BTreeSet<Id>,
+        copies: impl Iterator<Item = Id>,
+    ) -> Self {
         join_products(&mut nodes, &gradients);
         let mut graph = Self {
             forward: vec![true; nodes.len()],
@@ -119,7 +125,6 @@ impl Graph {
             graph.forward.get_mut(id).into_iter().for_each(|forward| *forward = !is_reached);
         }
         graph.required = graph.made_of(graph.outputs.iter().copied(), |_| false);
-        let copies = graph.ids().filter(|id| graph.is_copy(*id)).collect::<Vec<_>>();
         for copy in copies {
             graph.required.get_mut(copy).into_iter().for_each(|required| *required = true);
         }
@@ -136,17 +141,6 @@ impl Graph {
                 self.users.get_mut(*operand).into_iter().for_each(|users| users.push(id));
             }
         }
-    }
-
-    /// A copy of an input in another layout.
-    fn is_copy(&self, id: Id) -> bool {
-        let is_input = |id: &Id| self.node(*id).is_some_and(|node| node.class == Class::Input);
-        self.is_forward(id)
-            && self.node(id).is_some_and(|node| {
-                node.class == Class::Once
-                    && matches!(node.reads.as_slice(), [(input, _)] if is_input(input))
-                    && node.kernels.is_empty()
-            })
     }
 
     pub(super) fn ids(&self) -> std::ops::Range<Id> {

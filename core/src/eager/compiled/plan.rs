@@ -46,7 +46,7 @@ impl Plan {
             let is_wanted = wanted.get(*id) == Some(&true) || graph.is_required(*id);
             is_wanted && graph.node(*id).is_some_and(|node| !node.is_given())
         });
-        let forward = Half::new(graph, program.collect(), &keep, inputs.clone()).steps(&[]).0;
+        let forward = Half::new(graph, program.collect(), &keep, inputs.clone()).steps(&[]);
         let tangents: Vec<Id> = graph.ids().filter(|id| graph.is(*id, Class::Tangent)).collect();
         let freed = saved.iter().filter(|id| !inputs.contains(id) && !returned.contains(id));
         let given: Vec<Id> = freed.chain(&tangents).copied().collect();
@@ -59,7 +59,7 @@ impl Plan {
         });
         // Of equals, the order in which it was traced.
         let half = if sooner.0 < traced.0 { sooner.1 } else { traced.1 };
-        let backward = half.steps(&given).0;
+        let backward = half.steps(&given);
         Self { forward, backward, saved }
     }
 }
@@ -129,7 +129,7 @@ impl<'a> Half<'a> {
     fn estimate(&self, given: &[Id], tangents: &[Id]) -> u64 {
         let steps = self.walk(given, |id| tangents.contains(&id), false);
         let (mut live, mut most) = (0_i128, 0_i128);
-        for step in steps.0 {
+        for step in steps {
             match step {
                 Step::Make(id) => live += i128::from(self.graph.bytes(id).0),
                 Step::Free(id) => live -= i128::from(self.graph.bytes(id).0),
@@ -140,17 +140,12 @@ impl<'a> Half<'a> {
         u64::try_from(most).unwrap_or_default()
     }
 
-    fn steps(&self, given: &[Id]) -> (Vec<Step>, BTreeSet<Id>) {
+    fn steps(&self, given: &[Id]) -> Vec<Step> {
         self.walk(given, |_| false, true)
     }
 
-    /// The steps, and what is alive behind them.
-    fn walk(
-        &self,
-        given: &[Id],
-        is_constant: impl Fn(Id) -> bool,
-        overwrites: bool,
-    ) -> (Vec<Step>, BTreeSet<Id>) {
+    /// The steps, where `given` is there at the beginning.
+    fn walk(&self, given: &[Id], is_constant: impl Fn(Id) -> bool, overwrites: bool) -> Vec<Step> {
         let mut alive: BTreeSet<Id> = given.iter().copied().collect();
         let mut steps = Vec::new();
         for &id in &self.program {
@@ -202,7 +197,7 @@ impl<'a> Half<'a> {
                 }
             }
         }
-        (steps, alive)
+        steps
     }
 
     /// What a kernel allocates: several results at once.

@@ -100,7 +100,8 @@ pub(in crate::eager) struct Tracing {
     pub(super) gradients: Vec<(Rc<GradNode>, Tensor)>,
     /// Whether convolutions run in channels last, with copies of what does not lie so.
     pub(super) channels_last: bool,
-    copies: BTreeMap<Id, Id>,
+    /// By what they copy.
+    pub(super) copies: BTreeMap<Id, Id>,
     /// Results of calls that are merged with equal ones.
     merged: BTreeMap<Call, Id>,
 }
@@ -305,15 +306,19 @@ impl Tracing {
                 let list = self.push(rt, Class::Solid, reads, None);
                 self.equip(list);
                 for tensor in made.iter().copied().chain(extras) {
-                    let ty = offsets(name, type_of(tensor));
-                    let part = self.push(rt, Class::Part, vec![(list, Bytes::ZERO)], Some(ty));
-                    self.make(tensor, part);
+                    self.part(rt, list, tensor, offsets(name, type_of(tensor)));
                 }
             }
             Split::Statistics => self.statistics(rt, &made, &extras, reads),
             Split::Random => self.random(rt, &made, &extras, reads),
         }
         self.forget();
+    }
+
+    /// One of several results.
+    fn part(&mut self, rt: &Runtime, list: Id, tensor: &Tensor, ty: TensorType) {
+        let part = self.push(rt, Class::Part, vec![(list, Bytes::ZERO)], Some(ty));
+        self.make(tensor, part);
     }
 
     /// Numbers of each row, and a result that is computed with them.
@@ -446,8 +451,7 @@ impl Tracing {
             let ty = type_of(result);
             let class = match (list, split) {
                 (Some(list), _) => {
-                    let part = self.push(rt, Class::Part, vec![(list, Bytes::ZERO)], Some(ty));
-                    self.make(result, part);
+                    self.part(rt, list, result, ty);
                     continue;
                 }
                 (_, Split::Statistics) if at > 0 => Class::Small,
