@@ -68,10 +68,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         ],
         "several GPUs are not simulated yet: the answer is for one GPU without sharding",
     ),
-    (
-        &["inference", "infer", "serve", "generate"],
-        "inference is not simulated yet: the answer is for training",
-    ),
+    (&["inference", "infer", "serve", "generate"], "use `--workload inference`"),
     (&["torch-compile", "compile-mode"], "use `--compile inductor`"),
     (
         &["dpo", "grpo", "ppo", "orpo", "rlhf"],

@@ -109,9 +109,11 @@ fn setting(report: &Report) -> String {
         )
         .into(),
     ]);
+    let optimizer = config.workload.trains().then(|| config.optimizer.to_string());
+    let stated: Vec<_> = optimizer.into_iter().chain([config.precision.to_string()]).collect();
     table.row([
-        "training".into(),
-        format!("{}; {}, {}", dims.join(", "), config.optimizer, config.precision).into(),
+        config.workload.name().into(),
+        format!("{}; {}", dims.join(", "), stated.join(", ")).into(),
     ]);
     for (name, value) in config.unusual() {
         table.row(["".into(), format!("{name} {value}").into()]);

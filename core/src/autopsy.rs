@@ -57,6 +57,8 @@ pub enum Why {
     Input,
     /// The optimizer keeps it from step to step.
     OptimizerState,
+    /// Keys and values.
+    Cache,
     /// A gradient: until `zero_grad`.
     Gradient,
     /// Saved for backward, not used yet.
@@ -75,11 +77,12 @@ pub enum Why {
 
 impl Why {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Parameter,
         Self::Buffer,
         Self::Input,
         Self::OptimizerState,
+        Self::Cache,
         Self::Gradient,
         Self::Saved,
         Self::Named,
@@ -96,6 +99,7 @@ impl Why {
             Self::Buffer => "state of the model that is not trained",
             Self::Input => "moved to the GPU by the data loader",
             Self::OptimizerState => "kept by the optimizer between steps",
+            Self::Cache => "kept for the tokens to come",
             Self::Gradient => "kept until zero_grad",
             Self::Saved => "saved for backward, not used yet",
             Self::Named => "still referenced by a variable (output, loss)",
@@ -113,6 +117,7 @@ impl Why {
             Self::Buffer => "buffer",
             Self::Input => "input",
             Self::OptimizerState => "optimizer_state",
+            Self::Cache => "cache",
             Self::Gradient => "gradient",
             Self::Saved => "saved_for_backward",
             Self::Named => "held_by_name",
@@ -226,6 +231,7 @@ fn why(tensor: &LiveTensor, marks: &[PhaseMark], running: Phase) -> Why {
         Category::Buffer => Why::Buffer,
         Category::Input => Why::Input,
         Category::OptimizerState => Why::OptimizerState,
+        Category::Cache => Why::Cache,
         Category::Gradient => Why::Gradient,
         Category::Workspace => Why::Workspace,
         Category::Activation => {
@@ -241,7 +247,9 @@ fn why(tensor: &LiveTensor, marks: &[PhaseMark], running: Phase) -> Why {
         Category::Temporary => match running {
             Phase::Optimizer => Why::InStep,
             Phase::Backward => Why::InBackward,
-            Phase::Setup | Phase::ZeroGrad | Phase::Forward => Why::InForward,
+            Phase::Setup | Phase::ZeroGrad | Phase::Forward | Phase::Prefill | Phase::Decode => {
+                Why::InForward
+            }
         },
     }
 }

@@ -15,6 +15,7 @@ mod settings;
 mod size;
 mod task;
 mod transformers;
+mod workload;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,7 @@ pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};
 pub use self::settings::SETTINGS;
 pub use self::task::{Sizes, Task};
 pub use self::transformers::{Library, Transformers};
+pub use self::workload::{Pass, Workload};
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;
@@ -44,6 +46,8 @@ use crate::tensor::DType;
 pub struct Config {
     /// Sizes of the model's open dimensions, by name. A name left out gets a stated default.
     pub dims: BTreeMap<String, u64>,
+    /// What is run.
+    pub workload: Workload,
     /// Number format of parameters and of arithmetic.
     pub precision: Precision,
     /// Order of the dimensions of images and of the kernels that read them.
@@ -81,6 +85,8 @@ pub struct Config {
     pub checkpoint_reentry: Switch,
     /// Whether what a checkpointed block is given waits on the host for backward.
     pub checkpoint_offload: bool,
+    /// COUNT: tokens that are written behind each prompt.
+    pub new_tokens: NonZeroU64,
     /// COUNT: batches per optimizer step (`1` for none accumulated).
     pub accumulate: NonZeroU64,
     /// Parameters that are not trained: names or prefixes of names, `*` for any text.
@@ -167,6 +173,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dims: BTreeMap::new(),
+            workload: Workload::Training,
             precision: Precision::Fp32,
             memory_format: MemoryFormat::Contiguous,
             optimizer: Optimizer::AdamW,
@@ -185,6 +192,7 @@ impl Default for Config {
             checkpoint: Checkpoint::None,
             checkpoint_reentry: Switch::Auto,
             checkpoint_offload: false,
+            new_tokens: NonZeroU64::MIN.saturating_add(127),
             accumulate: NonZeroU64::MIN,
             freeze: Vec::new(),
             lora: Vec::new(),

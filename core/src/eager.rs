@@ -152,6 +152,11 @@ impl Runtime {
         tensor
     }
 
+    /// A contiguous tensor of a stated purpose that an operator makes.
+    pub fn empty_for(&self, category: Category, dtype: DType, sizes: &[u64]) -> Tensor {
+        self.empty_as(dtype, sizes, layout::contiguous_strides(sizes), Some(category))
+    }
+
     /// State that an optimizer keeps beside a parameter, with the parameter's layout.
     pub fn optimizer_state(&self, parameter: &Tensor) -> Tensor {
         self.optimizer_state_in(parameter, parameter.dtype(), "")

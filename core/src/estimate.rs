@@ -18,12 +18,13 @@ use std::sync::Arc;
 use crate::adapt;
 use crate::allocator::Conf;
 use crate::config::{
-    Attention, Checkpoint, Config, Library, LossKernel, Precision, PyTorch, Quantize, Stage, Task,
+    Attention, Checkpoint, Config, Library, LossKernel, Pass, Precision, PyTorch, Quantize,
+    Setting, Sizes, Stage, Task,
 };
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Asked, Hardware, Launches, Runtime};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::{Graph, Member};
@@ -34,6 +35,7 @@ use crate::report::{DeviceVerdict, Report};
 use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::step;
+use crate::step::generate::Decode;
 use crate::step::script::Script;
 use crate::tensor::DType;
 use crate::trace::Trace;
@@ -78,6 +80,8 @@ struct Shaped {
 #[derive(Clone, Debug)]
 struct Recovered {
     program: Program,
+    /// How one more token is read, where tokens are written.
+    decode: Option<Decode>,
     /// Those of the shapes, too.
     diagnostics: Vec<Diagnostic>,
 }
@@ -112,7 +116,7 @@ impl Recovered {
         hardware: Hardware,
         kernels_from: Option<usize>,
     ) -> Result<Run, Error> {
-        let Self { program, diagnostics } = self;
+        let Self { program, decode, diagnostics } = self;
         let sink = Diagnostics::default();
         sink.extend(diagnostics.iter().cloned().chain(unknown_version(config)));
         let loss = step::head_loss::choose(program, config, &sink)?;
@@ -120,7 +124,10 @@ impl Recovered {
         if let Some(iteration) = kernels_from {
             rt.record_launches(iteration);
         }
-        let (trace, asked, launches) = step::run(rt, program, &loss, config, &(), &sink)?;
+        let (trace, asked, launches) = match decode {
+            Some(decode) => step::generate::run(rt, (program, decode), config, &sink)?,
+            None => step::run(rt, program, &loss, config, &(), &sink)?,
+        };
         Ok(Run {
             trace,
             asked: Rc::new(asked),
@@ -284,6 +291,7 @@ impl Model {
     /// As [`Model::estimate`].
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
+        let config = &config.in_effect();
         Ok(self.program(&self.shape(config)?, config)?.record(config, hardware, None)?.trace)
     }
 
@@ -293,8 +301,9 @@ impl Model {
     /// As [`Model::estimate`].
     pub fn launches(&self, config: &Config) -> Result<Launches, Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
+        let config = &config.in_effect();
         let recovered = self.program(&self.shape(config)?, config)?;
-        let steady = Script::training(config)?.steady;
+        let steady = Script::of(config)?.steady;
         let run = recovered.record(config, hardware, Some(steady))?;
         Ok(run.launches.map(Rc::unwrap_or_clone).unwrap_or_default())
     }
@@ -306,7 +315,16 @@ impl Model {
 
     /// The same, with so many nodes of loops at most.
     fn shape_to(&self, config: &Config, nodes_max: usize) -> Result<Shaped, Error> {
-        let mut graph = self.graph_for(config)?;
+        self.shape_of(self.graph_for(config.code())?, config, nodes_max)
+    }
+
+    /// The same of a graph that was written for a pass.
+    fn shape_of(
+        &self,
+        mut graph: Arc<Graph>,
+        config: &Config,
+        nodes_max: usize,
+    ) -> Result<Shaped, Error> {
         if let Some(dtype) = converts(config).filter(|_| graph.level.is_program()) {
             Arc::make_mut(&mut graph).convert_floats(dtype);
         }
@@ -332,6 +350,71 @@ impl Model {
 
     /// Operators: what PyTorch runs of a graph, with adapters and other types where they are asked for.
     fn program(&self, shaped: &Shaped, config: &Config) -> Result<Recovered, Error> {
+        let recovered = self.program_of(shaped, config)?;
+        let decode = config.workload.generates().then(|| self.decode(&recovered.program, config));
+        Ok(Recovered { decode: decode.transpose()?, ..recovered })
+    }
+
+    /// The program that reads one token behind those of the prompts, and its sizes until the last one.
+    ///
+    /// # Errors
+    /// When the input does not state how a cache goes through the model, or there are more tokens than positions.
+    fn decode(&self, prefill: &Program, config: &Config) -> Result<Decode, Error> {
+        let refused = |message| Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
+        if prefill.graph.cache.is_empty() {
+            return refused(match (&self.configuration, self.rewrite) {
+                (Some(_), Some(_)) => say!(
+                    "how this model writes tokens with a cache is not known here: choose the workload inference, for one \
+                     forward pass"
+                ),
+                _ => say!(
+                    "this input has one forward pass, and not how keys and values are kept: for generation, give the \
+                     model's config.json or its name; or choose the workload inference"
+                ),
+            });
+        }
+        let lengths = config.dims.get(infer::SEQUENCE).copied();
+        let prompt =
+            lengths.or_else(|| prefill.typed.dims.get(infer::SEQUENCE).copied()).unwrap_or(1);
+        let new = config.new_tokens.get();
+        let longest = prompt.saturating_add(new);
+        if let Some(positions) = prefill.graph.positions.filter(|positions| longest > *positions) {
+            let message = say!(
+                "a prompt of {prompt} tokens and {new} new ones are more than the {positions} positions of the model: \
+                 write fewer, or shorten the prompt",
+                prompt,
+                new,
+                positions
+            );
+            return Err(Error::new(ErrorKind::BadConfig, message).about("new-tokens"));
+        }
+        let library = Library { pass: Pass::Decode, ..config.code() };
+        let mut graph = self.graph_for(library)?;
+        Arc::make_mut(&mut graph).positions = None;
+        let kept = graph.window.map_or(u64::MAX, |window| window.saturating_sub(1));
+        let last = longest.saturating_sub(2).max(prompt);
+        let mut lengths = vec![prompt];
+        lengths.extend((kept > prompt && kept < last).then_some(kept));
+        lengths.extend((last > prompt).then_some(last));
+        let mut first = None;
+        let mut at = Vec::new();
+        for past in lengths {
+            let mut own = config.clone();
+            own.dims.remove(infer::SEQUENCE);
+            own.dims.insert(Sizes::PAST.to_owned(), past);
+            own.dims.insert(Sizes::PAST_OF_WINDOW.to_owned(), past.min(kept));
+            let has = |name: &str| graph.dims.contains_key(name);
+            own.dims.retain(|name, _| has(name) || config.dims.contains_key(name));
+            let shaped = self.shape_of(Arc::clone(&graph), &own, unroll::NODES_MAX)?;
+            let program = self.program_of(&shaped, &own)?.program;
+            at.push((past, Arc::clone(&program.typed)));
+            first.get_or_insert(program);
+        }
+        let Some(program) = first else { return refused(say!("no token is written")) };
+        Ok(Decode { program, at })
+    }
+
+    fn program_of(&self, shaped: &Shaped, config: &Config) -> Result<Recovered, Error> {
         let Shaped { graph, typed, diagnostics } = shaped;
         let sink = Diagnostics::default();
         sink.extend(diagnostics.iter().cloned());
@@ -348,7 +431,10 @@ impl Model {
         }
         adapt::adapt(&mut program, config, &sink)?;
         step::head_loss::fuse(&mut program, config)?;
-        Ok(Recovered { program, diagnostics: sink.into_inner() })
+        if !config.workload.trains() {
+            step::loss::leave_out(&mut program);
+        }
+        Ok(Recovered { program, decode: None, diagnostics: sink.into_inner() })
     }
 
     /// What is to be said of the settings themselves.
@@ -359,10 +445,11 @@ impl Model {
         let settings = settings
             .chain(self.checkpoint_setting(config))
             .chain(self.task_setting(config))
+            .chain(self.idle_settings(config))
             .chain(emulated(config)?)
             .chain(self.unread_parameters());
         let allocator = conf.not_modelled.iter().map(|setting| not_modelled(setting));
-        Ok(settings.chain(allocator).chain(without_effect(config)).collect())
+        Ok(settings.chain(allocator).chain(without_effect(&config.in_effect())).collect())
     }
 }
 
@@ -387,8 +474,8 @@ impl Model {
     }
 
     /// The graph: written again where a configuration is asked for with other code than its own.
-    fn graph_for(&self, config: &Config) -> Result<Arc<Graph>, Error> {
-        match (&self.configuration, self.rewrite, config.code()) {
+    fn graph_for(&self, library: Library) -> Result<Arc<Graph>, Error> {
+        match (&self.configuration, self.rewrite, library) {
             (Some(text), Some(rewrite), library) if library != Library::default() => {
                 rewrite(text, library).map(Arc::new)
             }
@@ -425,9 +512,20 @@ impl Model {
         })
     }
 
+    /// That a setting was asked for that is about training alone.
+    fn idle_settings(&self, config: &Config) -> impl Iterator<Item = Diagnostic> {
+        let is_asked = |setting: &&Setting| {
+            setting.is_changed(config) && !setting.is_same(config, &self.defaults)
+        };
+        let idle: Vec<&Setting> = config.idle_settings().filter(is_asked).collect();
+        let why = Sentence::of("nothing is trained");
+        idle.into_iter().map(move |setting| without_effect_of(setting.name, &why))
+    }
+
     /// That the library's class refuses to checkpoint its blocks (`supports_gradient_checkpointing = False`).
     fn checkpoint_setting(&self, config: &Config) -> Option<Diagnostic> {
-        let text = self.configuration.as_deref().filter(|_| config.checkpoint != Checkpoint::None);
+        let checkpoints = config.in_effect().checkpoint != Checkpoint::None;
+        let text = self.configuration.as_deref().filter(|_| checkpoints);
         let settings: serde_json::Value = serde_json::from_str(text?).ok()?;
         let family = settings.get("model_type")?.as_str()?;
         UNCHECKPOINTED.contains(&family).then(|| {
@@ -485,7 +583,8 @@ impl Model {
         };
         let (usual, asked) = (said(&Config::default()), said(config));
         // The loss goes with the head.
-        let is_settled = |name: &str| name == "loss" && config.task != Task::Auto;
+        let is_idle = |name: &str| config.idle_settings().any(|setting| setting.name == name);
+        let is_settled = |name: &str| name == "loss" && config.task != Task::Auto || is_idle(name);
         let suggested = said(&self.defaults).into_iter().filter(|(name, _)| !is_settled(name));
         let others =
             suggested.filter(|setting| !usual.contains(setting) && !asked.contains(setting));

@@ -87,6 +87,10 @@ pub struct Graph {
     /// COUNT: tokens that attention looks back over, where it does not look at all.
     #[serde(skip)]
     pub window: Option<u64>,
+    /// Keys and values that are kept from one forward pass to the next: what a pass is given, if it is not the first,
+    /// and what it makes of it.
+    #[serde(skip)]
+    pub cache: Vec<(Option<ValueId>, ValueId)>,
     /// Loops of which a few trips stand for all.
     #[serde(skip)]
     pub folds: Vec<Fold>,

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::graph::{Body, Dim, Elements, Graph, Node, ValueId};
 use crate::ops::{self, Inference, LIMIT, Made, OpError, Operator};
 use crate::sentence::Sentence;
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Dims, TensorType};
 
 mod dims;
 mod open;
@@ -52,6 +52,40 @@ impl Typed {
     /// Type of a value, where it is known.
     pub fn ty(&self, id: ValueId) -> Option<&TensorType> {
         self.types.get(id.0)?.as_ref()
+    }
+
+    /// What lies between two of the same graph where each size is a line in one number: `part` of `whole` steps from
+    /// `first` on.
+    pub(crate) fn between(first: &Self, last: &Self, (part, whole): (u64, u64)) -> Self {
+        let line = |a: i128, b: i128| {
+            let (part, whole) = (i128::from(part), i128::from(whole.max(1)));
+            a.saturating_add((b.saturating_sub(a)).saturating_mul(part).div_euclid(whole))
+        };
+        let size = |(a, b): (&u64, &u64)| {
+            u64::try_from(line(i128::from(*a), i128::from(*b))).unwrap_or(*a)
+        };
+        let ty = |(a, b): (&Option<TensorType>, &Option<TensorType>)| match (a, b) {
+            (Some(a), Some(b)) if a.rank() == b.rank() && a.dims != b.dims => {
+                let dims: Dims = a.dims.iter().zip(&b.dims).map(size).collect();
+                Some(TensorType::new(a.dtype, dims))
+            }
+            (a, _) => a.clone(),
+        };
+        let int = |(a, b): (&i64, &i64)| {
+            i64::try_from(line(i128::from(*a), i128::from(*b))).unwrap_or(*a)
+        };
+        let list = |(a, b): (&Option<Elements>, &Option<Elements>)| match (a, b) {
+            (Some(Elements::Ints(a)), Some(Elements::Ints(b))) if a.len() == b.len() && a != b => {
+                Some(Elements::Ints(a.iter().zip(b).map(int).collect()))
+            }
+            (a, _) => a.clone(),
+        };
+        Self {
+            types: first.types.iter().zip(&last.types).map(ty).collect(),
+            elements: first.elements.iter().zip(&last.elements).map(list).collect(),
+            dims: first.dims.clone(),
+            lower_bound: first.lower_bound || last.lower_bound,
+        }
     }
 
     /// As after `model.to(dtype)`: everything in single precision is in `dtype` instead.

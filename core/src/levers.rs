@@ -145,11 +145,12 @@ impl Lever {
         LEVERS.iter().find(|lever| lever.id == id)
     }
 
-    /// The changed configuration; `None` where there is nothing to change.
+    /// The changed configuration; `None` where there is nothing to change, or nothing that bears on the workload.
     pub fn pull(&self, config: &Config, facts: &Facts) -> Option<Config> {
         let mut changed = config.clone();
         (self.change)(&mut changed, facts)?;
-        (changed != *config).then_some(changed)
+        let is_idle = config.idle_settings().any(|setting| !setting.is_same(config, &changed));
+        (changed != *config && !is_idle).then_some(changed)
     }
 
     /// What to write in Python for a configuration that this lever made.

@@ -24,6 +24,7 @@ mod adapted;
 mod alibi;
 mod attention;
 mod binary;
+mod cache;
 mod conv;
 mod create;
 mod dropout;
@@ -154,6 +155,7 @@ const FAMILIES: &[&[Operator]] = &[
     alibi::TABLE,
     attention::TABLE,
     binary::TABLE,
+    cache::TABLE,
     conv::TABLE,
     create::TABLE,
     dropout::TABLE,

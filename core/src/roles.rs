@@ -60,6 +60,12 @@ pub fn roles(program: &Program, typed: &Typed) -> Vec<Role> {
             *role = if uses.read(*input) { Role::Input } else { Role::Host };
         }
     }
+    // What an earlier pass made.
+    for past in graph.cache.iter().filter_map(|(past, _)| *past) {
+        if let Some(role) = roles.get_mut(past.0) {
+            *role = Role::Computed;
+        }
+    }
     roles
 }
 

@@ -7,6 +7,7 @@ mod compile;
 pub(crate) mod flat_weights;
 pub mod forward;
 mod freeze;
+pub(crate) mod generate;
 pub mod head_loss;
 pub mod hooks;
 pub mod loss;
@@ -75,6 +76,9 @@ pub fn record(
     run(rt, program, loss, config, hooks, sink).map(|(trace, asked, _)| (trace, asked))
 }
 
+/// What a process did to memory, what of it depends on the device, and its kernels.
+pub(crate) type Recorded = (Trace, Asked, Launches);
+
 /// The same in a process that may have been asked to record kernels, and these: memory and time come from one run.
 pub(crate) fn run(
     rt: Runtime,
@@ -83,10 +87,10 @@ pub(crate) fn run(
     config: &Config,
     hooks: &dyn Hooks,
     sink: &Diagnostics,
-) -> Result<(Trace, Asked, Launches), Error> {
+) -> Result<Recorded, Error> {
     let typed = &*program.typed;
     compile::check(program, config)?;
-    let script = Script::training(config)?;
+    let script = Script::of(config)?;
     rt.expect_operators(program.nodes.len());
     let device = Device::load(&rt, program, config, hooks, sink)?;
     rt.set_reentry(config.reenters(program.graph.level.is_program()));
@@ -96,7 +100,9 @@ pub(crate) fn run(
     let forward = Forward::plan(&rt, program, typed, &device.roles, config);
     let mut process = Process::new((&rt, config), plan, &forward, hooks, device);
     process.run(&script, |process, round| match round {
-        1 => freeze::check_gradients(&process.held.device.parameters, config, sink),
+        1 if config.workload.trains() => {
+            freeze::check_gradients(&process.held.device.parameters, config, sink)
+        }
         _ => Ok(()),
     })?;
     let held = process.end();
@@ -447,7 +453,9 @@ impl Device {
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
-        frozen.check(parameters.is_empty(), sink)?;
+        if config.workload.trains() {
+            frozen.check(parameters.is_empty(), sink)?;
+        }
         Ok(Self { roles, values, parameters, state })
     }
 

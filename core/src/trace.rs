@@ -145,15 +145,16 @@ macro_rules! categories {
 categories! {
     Parameter, parameter, 0, "parameter", "parameters", "Trained tensors of the model";
     Buffer, buffer, 1, "buffer", "buffers", "Running statistics, masks and other untrained state";
-    Input, input, 3, "input", "inputs", "What the data loader put on the device";
-    Activation, activation, 5, "activation", "activations",
+    Input, input, 4, "input", "inputs", "What the data loader put on the device";
+    Activation, activation, 6, "activation", "activations",
         "Results of the forward pass, kept for the backward pass";
-    Temporary, temporary, 6, "temporary", "temporaries",
+    Temporary, temporary, 7, "temporary", "temporaries",
         "Tensors that live only within a forward, a backward or a step";
-    Workspace, workspace, 7, "workspace", "workspace", "Scratch memory of single kernels";
-    Gradient, gradient, 4, "gradient", "gradients", "The .grad of each parameter";
+    Workspace, workspace, 8, "workspace", "workspace", "Scratch memory of single kernels";
+    Gradient, gradient, 5, "gradient", "gradients", "The .grad of each parameter";
     OptimizerState, optimizer_state, 2, "optimizer-state", "optimizer state",
         "Moments and momentum buffers";
+    Cache, cache, 3, "cache", "KV cache", "Keys and values of the tokens so far";
 }
 
 impl ByCategory {
@@ -232,6 +233,8 @@ phases! {
     ZeroGrad, zero_grad, "zero grad", "", "other",
         "Gradients of the iteration before are dropped";
     Forward, forward, "forward", "fwd", "forward", "The model and the loss";
+    Prefill, prefill, "prefill", "pre", "forward", "The model reads the prompts";
+    Decode, decode, "decode", "dec", "backward", "The model writes one token after another";
     Backward, backward, "backward", "bwd", "backward", "`loss.backward()`";
     Optimizer, optimizer, "optimizer step", "opt", "optimizer", "`optimizer.step()`";
 }

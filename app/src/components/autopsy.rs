@@ -71,6 +71,7 @@ const fn category(why: Why) -> Category {
         Why::Buffer => Category::Buffer,
         Why::Input => Category::Input,
         Why::OptimizerState => Category::OptimizerState,
+        Why::Cache => Category::Cache,
         Why::Gradient => Category::Gradient,
         Why::Saved | Why::Named => Category::Activation,
         Why::InForward | Why::InBackward | Why::InStep => Category::Temporary,

@@ -71,7 +71,8 @@ pub(crate) fn settings_line(report: &Report) -> String {
     }
     let config = &report.config;
     let dims = config.dims.iter().map(|(name, size)| format!("{name} {}", format::grouped(*size)));
-    let stated = [tr(config.precision.label()), tr(config.optimizer.label())];
+    let optimizer = config.workload.trains().then(|| tr(config.optimizer.label()));
+    let stated = [tr(config.precision.label())].into_iter().chain(optimizer);
     let unusual = config.unusual().into_iter();
     let unusual = unusual.map(|(name, value)| [&name.replace('-', " "), " ", &value].concat());
     dims.chain(stated).chain(unusual).collect::<Vec<_>>().join(" · ")

@@ -13,6 +13,8 @@ pub(crate) enum Vocabulary {
     /// Those of a model.
     #[default]
     Model,
+    /// Those of a model that writes tokens.
+    Generation,
     /// Those of origins.
     Origins,
 }
@@ -22,6 +24,7 @@ impl Vocabulary {
     pub(crate) fn of(report: &Report) -> Self {
         match &report.recorded {
             Some(run) if run.by_origin => Self::Origins,
+            _ if report.config.workload.generates() => Self::Generation,
             _ => Self::Model,
         }
     }
@@ -29,7 +32,7 @@ impl Vocabulary {
     /// A category in words.
     pub(crate) fn category(self, category: Category) -> String {
         tr(match (self, category) {
-            (Self::Model, _) => category.label(),
+            (Self::Model | Self::Generation, _) => category.label(),
             (Self::Origins, Category::Parameter) => "moved",
             (Self::Origins, Category::OptimizerState) => "in the step",
             (Self::Origins, Category::Gradient) => "in backward",
@@ -41,7 +44,7 @@ impl Vocabulary {
     /// What a category means, for those who ask.
     pub(crate) fn meaning(self, category: Category) -> String {
         tr(match (self, category) {
-            (Self::Model, _) => category.about(),
+            (Self::Model | Self::Generation, _) => category.about(),
             (Self::Origins, Category::Parameter) => "Allocated by .to() or .cuda()",
             (Self::Origins, Category::OptimizerState) => "Allocated within the optimizer's step",
             (Self::Origins, Category::Gradient) => "Allocated while the backward pass ran",
@@ -57,17 +60,23 @@ impl Vocabulary {
 
     /// Whether a category can occur.
     pub(crate) const fn occurs(self, category: Category) -> bool {
-        matches!(self, Self::Model)
-            || !matches!(category, Category::Buffer | Category::Input | Category::Temporary)
+        match self {
+            Self::Generation => true,
+            Self::Model => !matches!(category, Category::Cache),
+            Self::Origins => !matches!(
+                category,
+                Category::Buffer | Category::Input | Category::Temporary | Category::Cache
+            ),
+        }
     }
 
     /// What the layers of a stack are.
     pub(crate) fn stacked(self, stack: Stack) -> String {
         tr(match (stack, self) {
             (Stack::Category, Self::Origins) => "by origin",
-            (Stack::Category, Self::Model) => "by category",
+            (Stack::Category, Self::Model | Self::Generation) => "by category",
             (Stack::Module, Self::Origins) => "by line of code",
-            (Stack::Module, Self::Model) => "by module",
+            (Stack::Module, Self::Model | Self::Generation) => "by module",
         })
     }
 

@@ -22,7 +22,7 @@ fn flags_of_other_tools_are_answered_with_ours() {
         ("--batch-size=8", "`--batch`"),
         ("--fsdp", "several GPUs are not simulated yet"),
         ("--dpo", "not simulated yet"),
-        ("--inference", "inference is not simulated yet"),
+        ("--inference", "use `--workload inference`"),
         ("--torch-compile", "`--compile inductor`"),
         ("--imgsz", "`--image-size`"),
         ("--num-labels", "`--dim classes=N`"),

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use highwater_core::config::{
     Checkpoint, Compile, ComputeType, Implementation, InPlace, Kernels, LoopStyle, LossChoice,
-    LossKernel, MemoryFormat, Objective, Optimizer, Precision, PyTorch, Switch, ZeroGrad,
+    LossKernel, MemoryFormat, Objective, Optimizer, Precision, PyTorch, Switch, Workload, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -94,6 +94,13 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         loss_kernel: text("loss_kernel").map_or(Ok(LossKernel::Torch), str::parse)?,
         kernels: text("kernels").map_or(Ok(Kernels::Torch), str::parse)?,
         evaluation: row["evaluation"] == true,
+        workload: match (size("new_tokens"), row["inference"] == true) {
+            (Some(1..), _) => Workload::Generation,
+            (_, true) => Workload::Inference,
+            _ => Workload::Training,
+        },
+        new_tokens: (size("new_tokens").and_then(NonZeroU64::new))
+            .unwrap_or(Config::default().new_tokens),
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
         pytorch,
         device: device(row)?,

@@ -239,9 +239,10 @@ pub fn flash_attention(
 ) -> Tensor {
     rt.enter_operator("aten::_flash_attention_forward");
     let y = like_by_row(rt, q);
-    let lse = rt.empty(DType::Float32, &[q.size(0), q.size(1), q.size(2)]);
-    let splits = if drops { 1 } else { splits_of_keys(rt, q, k) };
-    let partial = (splits > 1).then(|| partial_results(rt, q, splits));
+    let work = Work::of(q, k, drops);
+    let lse = rt.empty(DType::Float32, &[work.batch, work.heads, work.rows]);
+    let splits = if drops { 1 } else { work.splits_of_keys(rt) };
+    let partial = (splits > 1).then(|| work.partial_results(rt, splits));
     // The kernel's own state is replaced where something is dropped.
     let state = drops.then(|| rt.empty(DType::Int64, &[2]));
     let (seed, offset) = if drops {
@@ -265,17 +266,49 @@ pub fn flash_attention(
     rt.differentiable(name, y.clone(), &[q, k, v], &saved, move |pass| flash_backward(pass, causal))
 }
 
-/// COUNT: parts that the keys are split into, so that few queries still fill the device
-/// (`transformers/cuda/flash_attn/flash_api.cpp`: `set_params_splitkv`, `num_splits_heuristic`).
-fn splits_of_keys(rt: &Runtime, q: &Tensor, k: &Tensor) -> u64 {
-    let columns = match q.size(3) {
-        ..=64 => 256,
-        65..=128 => 128,
-        _ => 64,
-    };
-    let key_blocks = k.size(2).div_ceil(columns);
-    let blocks = q.size(0).saturating_mul(q.size(1)).saturating_mul(q.size(2).div_ceil(64));
-    rt.ask(move |hardware| splits(blocks, key_blocks, hardware.multiprocessors))
+/// What flash attention's kernel sees of its operands (`transformers/cuda/flash_attn/flash_api.cpp`: `mha_fwd`).
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    batch: u64,
+    heads: u64,
+    rows: u64,
+    keys: u64,
+    width: u64,
+}
+
+impl Work {
+    /// A single query of several heads that share keys is seen as several queries of one head
+    /// (`seqlenq_ngroups_swapped`).
+    fn of(q: &Tensor, k: &Tensor, drops: bool) -> Self {
+        let (batch, heads, rows, width) = (q.size(0), q.size(1), q.size(2), q.size(3));
+        let shared = k.size(1).max(1);
+        let swaps = rows == 1 && heads > shared && !drops;
+        let (heads, rows) = if swaps { (shared, heads.div_euclid(shared)) } else { (heads, rows) };
+        Self { batch, heads, rows, keys: k.size(2), width }
+    }
+
+    /// COUNT: parts that the keys are split into, so that few queries still fill the device (`set_params_splitkv`,
+    /// `num_splits_heuristic`).
+    fn splits_of_keys(self, rt: &Runtime) -> u64 {
+        let columns = match self.width {
+            ..=64 => 256,
+            65..=128 => 128,
+            _ => 64,
+        };
+        let key_blocks = self.keys.div_ceil(columns);
+        let blocks = self.batch.saturating_mul(self.heads).saturating_mul(self.rows.div_ceil(64));
+        rt.ask(move |hardware| splits(blocks, key_blocks, hardware.multiprocessors))
+    }
+
+    /// What each part of the keys gives, in single precision: logarithms of row sums, and outputs.
+    fn partial_results(self, rt: &Runtime, splits: u64) -> [Tensor; 2] {
+        let Self { batch, heads, rows, width, .. } = self;
+        let width = width.next_multiple_of(if width <= 128 { 32 } else { 64 });
+        [
+            rt.empty(DType::Float32, &[splits, batch, heads, rows]),
+            rt.empty(DType::Float32, &[splits, batch, heads, rows, width]),
+        ]
+    }
 }
 
 /// COUNT: parts that so many blocks of keys are split into.
@@ -302,16 +335,6 @@ fn splits(blocks: u64, key_blocks: u64, multiprocessors: u64) -> u64 {
     let best =
         all().map(fullness).fold((0, 1), |best, n| if at_least(n, best, 100) { n } else { best });
     all().find(|&splits| at_least(fullness(splits), best, 85)).unwrap_or(1)
-}
-
-/// What each part of the keys gives, in single precision: logarithms of row sums, and outputs.
-fn partial_results(rt: &Runtime, q: &Tensor, splits: u64) -> [Tensor; 2] {
-    let (batch, heads, rows, width) = (q.size(0), q.size(1), q.size(2), q.size(3));
-    let width = width.next_multiple_of(if width <= 128 { 32 } else { 64 });
-    [
-        rt.empty(DType::Float32, &[splits, batch, heads, rows]),
-        rt.empty(DType::Float32, &[splits, batch, heads, rows, width]),
-    ]
 }
 
 /// A tensor like this one, made as `[B, S, H, D]` and seen as `[B, H, S, D]`; strides that leave no

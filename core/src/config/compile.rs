@@ -7,6 +7,7 @@ impl Config {
     /// What a model is never compiled with here, because it was never compared with Inductor, and its setting.
     pub(crate) fn never_compiled_with(&self) -> Option<(Sentence, &'static str)> {
         Some(match () {
+            () if !self.workload.trains() => (say!("another workload than training"), "workload"),
             () if self.checkpoint != Checkpoint::None => (say!("checkpointing"), "checkpoint"),
             () if !self.lora.is_empty() => (say!("adapters"), "lora"),
             () if self.quantize != Quantize::None => (say!("quantised weights"), "quantize"),

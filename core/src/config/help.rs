@@ -17,6 +17,16 @@ const fn help(setting: &'static str, variable: &'static str, text: &'static str)
 }
 
 const HELP: &[Help] = &[
+    help(
+        "workload",
+        "",
+        "What is run: training, inference without gradients, or generation of tokens",
+    ),
+    help(
+        "new-tokens",
+        "",
+        "Tokens that generation writes behind each prompt, whose length is `--seq`",
+    ),
     help("precision", "", "Number format of parameters and of arithmetic"),
     help("optimizer", "", "Optimizer"),
     help("device", "", "GPU to estimate for; `highwater devices` lists them"),

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Config, Named, SETTINGS};
+use super::{Config, Named, SETTINGS, Workload};
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 
@@ -35,6 +35,8 @@ pub struct Setting {
     pub settles: &'static [&'static str],
     /// Whether every answer states it anyway, so that it is not listed among what is unusual.
     pub stated: bool,
+    /// Whether it makes a difference to a workload.
+    pub bears_on: fn(Workload) -> bool,
     pub(super) get: fn(&Config) -> Value,
     pub(super) set: fn(&mut Config, &str) -> Result<(), Error>,
     pub(super) copy: fn(&Config, &mut Config),
@@ -240,6 +242,7 @@ impl Setting {
             scope: Scope::Training,
             settles: &[],
             stated: false,
+            bears_on: |_| true,
             get,
             set,
             copy,
@@ -297,7 +300,7 @@ impl Config {
     /// What a stage depends on: the settings of later ones are left at their defaults.
     #[must_use]
     pub fn up_to(&self, stage: Stage) -> Self {
-        let (mut config, usual) = (self.clone(), Self::default());
+        let (mut config, usual) = (self.in_effect(), Self::default());
         let later = SETTINGS.iter().filter(|setting| setting.stage > stage);
         later.for_each(|setting| setting.copy(&usual, &mut config));
         config

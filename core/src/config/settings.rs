@@ -5,7 +5,7 @@
 
 use super::method::ALL_LINEAR;
 use super::setting::{Group, Kind, Scope, Setting, Stage, Typed, kind_of};
-use super::{LossChoice, Task};
+use super::{LossChoice, Task, Workload};
 use crate::error::{Error, ErrorKind};
 
 /// A row without texts for a field of [`Config`]: the stage that it enters, its kind, and how it is read and written.
@@ -33,6 +33,21 @@ fn no_layer(number: &str) -> Error {
 /// All settings; sizes of dimensions are the model's.
 pub const SETTINGS: &[Setting] = &[
     Setting {
+        name: "workload",
+        label: "workload",
+        group: Group::Main,
+        stated: true,
+        ..field!(workload, Shape)
+    },
+    Setting {
+        name: "new-tokens",
+        label: "new tokens",
+        about: "written behind each prompt",
+        bears_on: Workload::generates,
+        group: Group::Main,
+        ..field!(new_tokens, Program)
+    },
+    Setting {
         name: "precision",
         label: "precision",
         group: Group::Main,
@@ -41,6 +56,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "optimizer",
+        bears_on: Workload::trains,
         label: "optimizer",
         group: Group::Main,
         stated: true,
@@ -99,6 +115,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "objective",
+        bears_on: Workload::trains,
         label: "objective",
         scope: Scope::Training,
         ..field!(objective, Shape)
@@ -119,15 +136,23 @@ pub const SETTINGS: &[Setting] = &[
         },
         ..field!(task, Shape)
     },
-    Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss, Program) },
+    Setting {
+        name: "loss",
+        bears_on: Workload::trains,
+        label: "loss",
+        settles: &["assumed-loss"],
+        ..field!(loss, Program)
+    },
     Setting {
         name: "loss-kernel",
+        bears_on: Workload::trains,
         label: "loss kernel",
         scope: Scope::Training,
         ..field!(loss_kernel, Program)
     },
     Setting {
         name: "loss-chunk",
+        bears_on: Workload::trains,
         label: "loss chunk",
         about: "tokens whose logits exist at a time, of a loss in chunks",
         ..field!(loss_chunk, Program)
@@ -135,12 +160,14 @@ pub const SETTINGS: &[Setting] = &[
     Setting { name: "kernels", label: "kernels", ..field!(kernels, Shape) },
     Setting {
         name: "checkpoint",
+        bears_on: Workload::trains,
         label: "checkpointing",
         about: "blocks are run again in backward instead of being kept",
         ..field!(checkpoint, Run)
     },
     Setting {
         name: "checkpoint-reentry",
+        bears_on: Workload::trains,
         label: "checkpointing with reentry",
         about: "use_reentrant; automatic: as transformers of the time, on before 5.0",
         bare: Some("on"),
@@ -148,18 +175,21 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "checkpoint-offload",
+        bears_on: Workload::trains,
         label: "checkpoints on the host",
         about: "what a checkpointed block is given waits in the host's memory",
         ..field!(checkpoint_offload, Run)
     },
     Setting {
         name: "accumulate",
+        bears_on: Workload::trains,
         label: "gradient accumulation",
         about: "batches per optimizer step",
         ..field!(accumulate, Run)
     },
     Setting {
         name: "freeze",
+        bears_on: Workload::trains,
         label: "frozen",
         about: "modules or parameters that are not trained",
         example: "encoder, *.embeddings",
@@ -191,6 +221,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "lora-dropout",
+        bears_on: Workload::trains,
         label: "LoRA dropout",
         about: "in front of each adapter",
         group: Group::Adapters,
@@ -220,6 +251,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "input-require-grads",
+        bears_on: Workload::trains,
         label: "input gradients",
         about: "enable_input_require_grads, for checkpointing with reentry",
         group: Group::Adapters,
@@ -248,17 +280,20 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "optimizer-impl",
+        bears_on: Workload::trains,
         label: "optimizer implementation",
         ..field!(optimizer_impl, Run)
     },
     Setting {
         name: "weight-decay",
+        bears_on: Workload::trains,
         label: "weight decay",
         about: "for optimizers whose default is off",
         ..field!(weight_decay, Run)
     },
     Setting {
         name: "optimizer-in-backward",
+        bears_on: Workload::trains,
         label: "optimizer in backward",
         about: "each parameter is updated as soon as its gradient is there, which is then freed",
         ..field!(optimizer_in_backward, Run)
@@ -271,6 +306,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "clip-grad-norm",
+        bears_on: Workload::trains,
         label: "clip gradients",
         about: "by their total norm",
         bare: Some("on"),
@@ -287,11 +323,17 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "ema",
+        bears_on: Workload::trains,
         label: "EMA of weights",
         about: "kept next to the weights",
         ..field!(ema, Run)
     },
-    Setting { name: "zero-grad", label: "zero_grad", ..field!(zero_grad, Run) },
+    Setting {
+        name: "zero-grad",
+        bears_on: Workload::trains,
+        label: "zero_grad",
+        ..field!(zero_grad, Run)
+    },
     Setting { name: "loop", label: "loop", ..field!(loop_style, Run) },
     Setting { name: "batches", label: "batches", ..field!(batches, Run) },
     Setting {
@@ -302,6 +344,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "evaluation",
+        bears_on: Workload::trains,
         label: "validation",
         about: "without gradients, between steps",
         ..field!(evaluation, Run)
@@ -315,6 +358,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "dropout",
+        bears_on: Workload::trains,
         label: "dropout",
         settles: &["assumed-dropout", "no-dropout"],
         ..field!(dropout, Program)

@@ -74,6 +74,10 @@ impl Sizes {
     pub const WIDTH: &str = "width";
     /// Name of the number of classes among dimensions.
     pub const CLASSES: &str = "classes";
+    /// Name of the dimension of tokens that were read before, whose keys and values are kept.
+    pub const PAST: &str = "past";
+    /// The same in layers that keep a window.
+    pub const PAST_OF_WINDOW: &str = "past_of_window";
     /// Name of the decoder's length among dimensions.
     pub const TARGET: &str = "target";
 

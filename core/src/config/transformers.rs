@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::Named;
 use super::setting::{Kind, Typed, Value};
-use super::{Attention, Compile, Config, Kernels, PyTorch, Sizes, Task};
+use super::{Attention, Compile, Config, Kernels, Pass, PyTorch, Sizes, Task};
 use crate::error::{Error, ErrorKind};
 
 /// A release of transformers; `None` for the one of PyTorch's time.
@@ -130,6 +130,8 @@ pub struct Library {
     pub sizes: Sizes,
     /// Whether a compiler traces it, which its masks depend on.
     pub is_compiled: bool,
+    /// Which forward pass is written.
+    pub pass: Pass,
 }
 
 impl Default for Library {
@@ -142,6 +144,7 @@ impl Default for Library {
             task: Task::Auto,
             sizes: Sizes::default(),
             is_compiled: false,
+            pass: Pass::Whole,
         }
     }
 }
@@ -152,7 +155,8 @@ impl Config {
         let Self { attention, kernels, task, compile, .. } = *self;
         let (transformers, sizes) = (self.library(), Sizes::of(self));
         let is_compiled = compile != Compile::None;
-        Library { attention, kernels, transformers, task, sizes, is_compiled }
+        let pass = self.first_pass();
+        Library { attention, kernels, transformers, task, sizes, is_compiled, pass }
     }
 
     /// Whether checkpointing is with reentry. By default it is where a library's model has it so (`is_of_library`), and

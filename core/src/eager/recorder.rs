@@ -136,7 +136,7 @@ impl Recorder {
     ) -> (StorageId, bool) {
         let id = StorageId::new(self.trace.storages.len());
         let by_phase = match self.phase {
-            Phase::Forward => Category::Activation,
+            Phase::Forward | Phase::Prefill | Phase::Decode => Category::Activation,
             _ => Category::Temporary,
         };
         let tensor_id = tensor.map(|tensor| self.type_id(tensor));

@@ -9,7 +9,7 @@ use super::Estimate;
 use crate::allocator::{self, Settings};
 use crate::bytes::Bytes;
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::estimate::{Layer, Model, Simulation, Stages};
 use crate::tensor::{DType, numel};
 use crate::trace::{Category, Event, Phase, PhaseMark, Storage, Trace};
@@ -46,6 +46,11 @@ impl<'s> Run<'s> {
         stages: &mut Stages,
     ) -> Result<Self, Error> {
         let config = simulation.config();
+        if !config.workload.trains() {
+            let message =
+                say!("the other estimators are of training: choose the workload training");
+            return Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
+        }
         let batch = model.batch();
         let batch =
             batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Answer;
+use crate::config::Workload;
 use crate::estimate::LargestBatch;
 use crate::report::{Part, Report};
 use crate::wording::{Headline, answer, autopsy};
@@ -13,7 +14,12 @@ const LISTED: usize = 12;
 /// The answer, what it rests on, and the tables behind it.
 pub fn markdown(answer: &Answer) -> String {
     let report = &answer.report;
-    let mut text = format!("# GPU memory of training {}\n\n{}\n", line(&answer.name), lead(answer));
+    let what = match report.config.workload {
+        Workload::Training => "training",
+        Workload::Inference => "running",
+        Workload::Generation => "generating with",
+    };
+    let mut text = format!("# GPU memory of {what} {}\n\n{}\n", line(&answer.name), lead(answer));
     settings(&mut text, report);
     peaks(&mut text, report);
     at_peak(&mut text, report);
@@ -54,7 +60,9 @@ fn settings(text: &mut String, report: &Report) {
         ("parameters".to_owned(), format!("{} ({})", model.parameters, model.parameter_bytes)),
     ];
     rows.extend(config.dims.iter().map(|(name, size)| (line(name), size.to_string())));
-    rows.push(("optimizer".to_owned(), config.optimizer.to_string()));
+    if config.workload.trains() {
+        rows.push(("optimizer".to_owned(), config.optimizer.to_string()));
+    }
     rows.push(("precision".to_owned(), config.precision.to_string()));
     let unusual = config.unusual().into_iter();
     rows.extend(unusual.map(|(name, value)| (name.to_owned(), line(&value))));

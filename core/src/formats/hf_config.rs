@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::{Attention, Config, Kernels, Library, LossChoice, Precision, Sizes, Task};
+use crate::config::{
+    Attention, Config, Kernels, Library, LossChoice, Pass, Precision, Sizes, Task,
+};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, LossPlace, ValueId};
@@ -133,6 +135,8 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     run.know_whether("old", is_old);
     run.know_whether("asked", is_eager.is_some());
     run.know_whether("compiled", library.is_compiled);
+    run.know_whether("generates", library.pass != Pass::Whole);
+    run.know_whether("decodes", library.pass == Pass::Decode);
     run.know_whether("liger", library.kernels == Kernels::Liger);
     let outputs = run.files(&files)?;
     refuse_head(c, task, family.task)?;
@@ -152,6 +156,8 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     graph.options = run.options;
     diagnostics.extend(kernels_setting(library, &graph, family.model_type));
     graph.outputs = outputs;
+    let kept: Vec<ValueId> = graph.cache.iter().map(|(_, kept)| *kept).collect();
+    graph.outputs.extend(kept);
     graph.dims = run.dims;
     // The size of pictures is the configuration's.
     let is_side = |name: &str| [Sizes::HEIGHT, Sizes::WIDTH].iter().any(|end| name.ends_with(end));

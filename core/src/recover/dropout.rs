@@ -152,7 +152,7 @@ const USUAL_RATIO: f64 = 0.1;
 
 /// Puts dropout back where the architecture is known to have it.
 pub(super) fn reinsert(view: &mut View<'_>, config: &Config) {
-    if config.dropout == Dropout::Off || view.nodes().any(|(_, node)| node.op == "Dropout") {
+    if config.drops() == Dropout::Off || view.nodes().any(|(_, node)| node.op == "Dropout") {
         return;
     }
     let Some(family) = FAMILIES.iter().find(|family| is_member(view, family)) else { return };
@@ -204,7 +204,7 @@ fn drop_out(
 
 /// Dropout as the user says: nowhere, or where such a model usually has it.
 pub(super) fn obey(view: &mut View<'_>, config: &Config) {
-    match config.dropout {
+    match config.drops() {
         Dropout::Auto => {}
         Dropout::Off => remove(view),
         Dropout::On if view.nodes().any(|(_, node)| drops(node)) => {}

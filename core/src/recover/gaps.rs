@@ -16,7 +16,7 @@ use crate::graph::{Attribute, Node, ValueId};
 
 /// Puts dropout back where such a child is missing.
 pub(super) fn fill(view: &mut View<'_>, config: &Config) {
-    if config.dropout == Dropout::Off || view.nodes().any(|(_, node)| node.op == "Dropout") {
+    if config.drops() == Dropout::Off || view.nodes().any(|(_, node)| node.op == "Dropout") {
         return;
     }
     let present = children(view);

@@ -134,7 +134,7 @@ fn drops(node: &Node, config: &Config) -> bool {
     let call = node.origin.as_ref().and_then(|origin| Noted::parse(&origin.call));
     call.is_some_and(|call| match call.placed.get(5..7) {
         Some([dropout, train]) => {
-            let runs = *train == "True" || config.dropout != Dropout::Off;
+            let runs = *train == "True" || config.drops() != Dropout::Off;
             runs && decimal::number(dropout).is_some_and(|p| p > 0.0)
         }
         _ => false,

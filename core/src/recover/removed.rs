@@ -42,7 +42,7 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
     }
     let has = |op: &str| view.nodes().any(|(_, node)| node.op == op);
     let attends = has("Softmax") || has("Attention");
-    let is_asked = config.dropout == Dropout::Auto;
+    let is_asked = config.drops() == Dropout::Auto;
     if is_asked && attends && has("LayerNormalization") && !has("Dropout") {
         let message = say!(
             "the file has no dropout: either the model has none, or it was exported for inference; \

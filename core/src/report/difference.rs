@@ -134,7 +134,7 @@ fn origins(sums: &ByCategory, phase: Phase) -> ByCategory {
     };
     *origins.get_mut(match phase {
         Phase::Setup => Category::Parameter,
-        Phase::Forward => Category::Activation,
+        Phase::Forward | Phase::Prefill | Phase::Decode => Category::Activation,
         Phase::Backward => Category::Gradient,
         Phase::Optimizer | Phase::ZeroGrad => Category::OptimizerState,
     }) += sums.temporary + sums.workspace;

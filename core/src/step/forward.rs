@@ -113,6 +113,13 @@ fn lives(program: &Program, typed: &Typed, on_device: &[&Node]) -> [Vec<Option<u
     [false, habits].map(|habits| {
         let mut last = frames::last_holders(on_device, graph.values.len(), habits, is_alias);
         frames::hold(&mut last, on_device, &program.names);
+        // The cache holds what an earlier pass made until it holds more.
+        for past in graph.cache.iter().filter_map(|(past, _)| *past) {
+            let reader = on_device.iter().position(|node| node.inputs.contains(&Some(past)));
+            if let Some(slot) = last.get_mut(past.0) {
+                *slot = reader;
+            }
+        }
         last
     })
 }
@@ -201,14 +208,25 @@ impl<'a> Forward<'a> {
     pub fn run(
         &self,
         rt: &Runtime,
-        (device, inputs): (&[Option<Tensor>], &[(ValueId, Tensor)]),
+        (device, inputs): (&[Option<Tensor>], Vec<(ValueId, Tensor)>),
+        hooks: &dyn Hooks,
+    ) -> Vec<Tensor> {
+        self.run_with(rt, self.typed, (device, inputs), hooks)
+    }
+
+    /// The same in other sizes than it was planned for.
+    pub fn run_with(
+        &self,
+        rt: &Runtime,
+        typed: &Typed,
+        (device, inputs): (&[Option<Tensor>], Vec<(ValueId, Tensor)>),
         hooks: &dyn Hooks,
     ) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = device.to_vec();
         values.resize(self.graph.values.len(), None);
         for (id, tensor) in inputs {
             if let Some(slot) = values.get_mut(id.0) {
-                *slot = Some(tensor.clone());
+                *slot = Some(tensor);
             }
         }
         let mut regions = self.regions.iter().enumerate().peekable();
@@ -219,7 +237,7 @@ impl<'a> Forward<'a> {
             }
             rt.enter_region_step(index);
             walk.enter(step.module);
-            self.run_step(rt, step, &mut values);
+            self.run_step(rt, typed, step, &mut values);
             if step.ends_region {
                 rt.leave_region();
             }
@@ -277,9 +295,9 @@ impl<'a> Forward<'a> {
         for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(start) {
             walk.enter(step.module);
             if index == last && !allocates {
-                rt.without_memory(|| self.run_step(rt, step, &mut values));
+                rt.without_memory(|| self.run_step(rt, self.typed, step, &mut values));
             } else {
-                self.run_step(rt, step, &mut values);
+                self.run_step(rt, self.typed, step, &mut values);
                 step.forget(&mut values);
             }
         }
@@ -317,7 +335,13 @@ impl<'a> Forward<'a> {
         &self.modules
     }
 
-    fn run_step(&self, rt: &Runtime, step: &Step<'a>, values: &mut [Option<Tensor>]) {
+    fn run_step(
+        &self,
+        rt: &Runtime,
+        typed: &Typed,
+        step: &Step<'a>,
+        values: &mut [Option<Tensor>],
+    ) {
         rt.enter_module(step.module);
         rt.enter_reason(step.reason);
         let node = step.node;
@@ -328,7 +352,7 @@ impl<'a> Forward<'a> {
                 None => Operand::Host,
             },
         });
-        let known = (self.typed.types.as_slice(), self.typed.elements.as_slice());
+        let known = (typed.types.as_slice(), typed.elements.as_slice());
         let mut call = Call::new(rt, node, self.graph.opset, known, operands.collect());
         call.in_place = step.in_place;
         let rule = step.operator.and_then(|operator| operator.run);

@@ -75,11 +75,14 @@ pub fn is_possible(program: &Program, config: &Config) -> bool {
     is_of_next_token(config.loss, &program.graph, &program.typed) && Head::find(program).is_some()
 }
 
-/// The loss of a run: the output head's own, or what the configuration and the outputs choose.
+/// The loss of a run: none in inference, the output head's own, or what the configuration and the outputs choose.
 ///
 /// # Errors
 /// Those of [`Loss::choose`].
 pub fn choose(program: &Program, config: &Config, sink: &Diagnostics) -> Result<Loss, Error> {
+    if !config.workload.trains() {
+        return Ok(Loss::none(&program.graph, &program.typed, config));
+    }
     let fused = program.nodes.iter().rfind(|node| node.op == HEAD_LOSS && node.domain == DOMAIN);
     match fused.and_then(|node| node.input(LABELS)) {
         Some(labels) => Loss::of_head(labels, sink).of_libraries(config, true),

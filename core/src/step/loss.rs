@@ -1,5 +1,8 @@
 //! Which loss a model is trained with, and the labels it takes.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::aten::{loss, preference};
 use crate::basis::Reason;
 use crate::config::{Config, LossChoice, Objective, Transformers};
@@ -8,6 +11,7 @@ use crate::eager::{Runtime, Tensor, kernels};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
+use crate::recover::Program;
 use crate::sentence::Sentence;
 use crate::tensor::{DType, Dims, TensorType};
 
@@ -25,6 +29,8 @@ pub struct Loss {
     library: Transformers,
     /// What the model is trained on.
     objective: Objective,
+    /// Whether anything is trained; else only what the model returns is of interest.
+    is_computed: bool,
 }
 
 /// Where the classes of an output are.
@@ -85,8 +91,27 @@ impl Loss {
         sink.push(diagnostic(choice, is_chosen, &output.describe(choice, scores)));
         let target = output.target(choice, scores);
         let is_assumed = !is_chosen && choice != LossChoice::Own;
-        let (library, objective) = (Transformers::LATEST, Objective::Supervised);
-        Ok(Self { choice, scores, target, is_assumed, library, objective })
+        Ok(Self { scores, target, is_assumed, ..Self::new(choice) })
+    }
+
+    /// A loss without labels that somebody chose.
+    const fn new(choice: LossChoice) -> Self {
+        Self {
+            choice,
+            scores: Scores::Second,
+            target: Target::None,
+            is_assumed: false,
+            library: Transformers::LATEST,
+            objective: Objective::Supervised,
+            is_computed: true,
+        }
+    }
+
+    /// No loss, as in inference: only what the model's class does to its logits.
+    pub(super) fn none(graph: &Graph, typed: &Typed, config: &Config) -> Self {
+        let is_of_next_token = is_of_next_token(LossChoice::Auto, graph, typed);
+        let choice = if is_of_next_token { LossChoice::CausalLm } else { LossChoice::Own };
+        Self { library: config.library(), is_computed: false, ..Self::new(choice) }
     }
 
     /// The loss that the output head makes of these labels: [`super::head_loss`].
@@ -95,22 +120,13 @@ impl Loss {
             "the loss is next-token cross-entropy, computed with the output head: its logits never exist all at a time"
         );
         sink.push(Diagnostic::new(Severity::Info, "chosen-loss", message));
-        let (choice, scores, target) = (LossChoice::Own, Scores::Second, Target::SameAs(labels));
-        let (library, objective) = (Transformers::LATEST, Objective::Supervised);
-        Self { choice, scores, target, is_assumed: false, library, objective }
+        Self { target: Target::SameAs(labels), ..Self::new(LossChoice::Own) }
     }
 
     fn without_output(sink: &Diagnostics) -> Self {
         let message = say!("no output is floating-point, so there is no loss and no backward");
         sink.push(Diagnostic::new(Severity::Warning, "assumed-loss", message));
-        Self {
-            choice: LossChoice::Sum,
-            scores: Scores::Second,
-            target: Target::None,
-            is_assumed: true,
-            library: Transformers::LATEST,
-            objective: Objective::Supervised,
-        }
+        Self { is_assumed: true, ..Self::new(LossChoice::Sum) }
     }
 
     /// The same as the libraries of a configuration compute it.
@@ -159,8 +175,11 @@ impl Loss {
         self.is_assumed.then_some(Reason::Loss)
     }
 
-    /// Computes the loss; `None` for a model without a floating-point output.
+    /// Computes the loss; `None` in inference, and for a model without a floating-point output.
     pub fn run(&self, rt: &Runtime, outputs: &[Tensor], target: Option<&Tensor>) -> Option<Tensor> {
+        if !self.is_computed {
+            return None;
+        }
         let causal = if self.objective.is_of_pairs() {
             preference::of_next_tokens
         } else if self.library.shifts_logits() {
@@ -194,6 +213,31 @@ impl Loss {
             }
         })
     }
+}
+
+/// Takes a loss that the model computes itself, and what is made for it alone, out of a program that returns more: its
+/// class has labels in training only.
+pub fn leave_out(program: &mut Program) {
+    let (graph, typed) = (&program.graph, &program.typed);
+    let Some(output) = Output::of(graph, typed).filter(Output::is_loss) else { return };
+    let rest: Vec<ValueId> = graph.outputs.iter().copied().filter(|id| *id != output.id).collect();
+    if rest.is_empty() {
+        return;
+    }
+    let mut needed: BTreeSet<ValueId> = rest.iter().copied().collect();
+    let mut kept: Vec<bool> = Vec::with_capacity(program.nodes.len());
+    for node in program.nodes.iter().rev() {
+        // What makes nothing was not made for the loss.
+        let made = node.outputs.iter().flatten();
+        let is_needed = made.clone().next().is_none() || made.clone().any(|id| needed.contains(id));
+        if is_needed {
+            needed.extend(node.inputs.iter().flatten());
+        }
+        kept.push(is_needed);
+    }
+    let mut kept = kept.into_iter().rev();
+    program.nodes.retain(|_| kept.next().unwrap_or(true));
+    Arc::make_mut(&mut program.graph).outputs = rest;
 }
 
 fn diagnostic(choice: LossChoice, is_chosen: bool, what: &Sentence) -> Diagnostic {

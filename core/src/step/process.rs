@@ -222,7 +222,7 @@ impl<'a, 'f> Process<'a, 'f> {
 
     /// What the model returns; the loss is next.
     fn model(&self, values: &[Option<Tensor>], batch: &Batch) -> Vec<Tensor> {
-        let outputs = self.forward.run(self.rt, (values, &batch.inputs), self.hooks);
+        let outputs = self.forward.run(self.rt, (values, batch.inputs.clone()), self.hooks);
         self.rt.enter_module(self.loss_label);
         self.rt.enter_reason(self.loss_reason);
         self.plan.loss.outputs(self.rt, outputs)

@@ -1,8 +1,6 @@
-//! The script of a run as lines: [`Script::training`] writes the training loop, and `Process` runs lines in order.
-//!
-//! Another workload is another function that writes lines.
+//! The script of a run as lines, written by a function for each workload; `Process` runs lines in order.
 
-use crate::config::{Batches, Config, Outputs, ZeroGrad};
+use crate::config::{Batches, Config, Outputs, Workload, ZeroGrad};
 use crate::eager::Mode;
 use crate::error::{Error, ErrorKind};
 use crate::trace::Phase;
@@ -95,6 +93,44 @@ pub struct Script {
 }
 
 impl Script {
+    /// What a configuration runs.
+    ///
+    /// # Errors
+    /// As [`Script::training`].
+    pub fn of(config: &Config) -> Result<Self, Error> {
+        match config.workload {
+            Workload::Training => Self::training(config),
+            // Generation has passes of its own sizes: `generate`.
+            Workload::Inference | Workload::Generation => Ok(Self::inference(config)),
+        }
+    }
+
+    /// The model reads one batch after another.
+    ///
+    /// ```python
+    /// model.eval()
+    /// with torch.inference_mode():
+    ///     for _ in range(3):
+    ///         out = model(x)
+    /// ```
+    fn inference(config: &Config) -> Self {
+        let bring = [Line::Fetch, Line::Batch { slot: ONLY }];
+        let brings = config.batches != Batches::Auto && config.batches != Batches::Resident;
+        let mut each = vec![Line::Enter(Phase::Forward)];
+        if brings {
+            each.extend_from_slice(&bring);
+        }
+        each.push(Line::Forward { of: ONLY, slot: ONLY, mode: Mode::EVALUATION });
+        if config.keep_outputs.get() > 1 {
+            each.push(Line::Keep { slot: ONLY });
+        }
+        if config.loop_style.habits().outputs != Outputs::NextStep {
+            each.push(Line::Unbind { slot: ONLY });
+        }
+        let setup = if brings { Vec::new() } else { bring.to_vec() };
+        Self { setup, each, rounds: ROUNDS, steady: ROUNDS }
+    }
+
     /// The training loop of a configuration.
     ///
     /// ```python
@@ -109,7 +145,7 @@ impl Script {
     ///
     /// # Errors
     /// When a step has more batches than are simulated.
-    pub fn training(config: &Config) -> Result<Self, Error> {
+    fn training(config: &Config) -> Result<Self, Error> {
         let batches = batches(config)?;
         let (brings, clears) = (config.brings(), config.clears());
         let habits = config.loop_style.habits();
@@ -180,7 +216,7 @@ impl Script {
     }
 }
 
-/// COUNT: optimizer steps, of which the last is steady.
+/// COUNT: rounds of a loop, of which the last is steady.
 const ROUNDS: usize = 3;
 
 fn batches(config: &Config) -> Result<usize, Error> {

@@ -13,8 +13,12 @@ pub fn place(phase: Phase, module: &str, operator: &str) -> Sentence {
         Phase::ZeroGrad => Sentence::of("while gradients are cleared"),
         Phase::Optimizer => Sentence::of("in the optimizer step"),
         Phase::Forward if what.is_empty() => Sentence::of("in the forward pass"),
+        Phase::Prefill if what.is_empty() => Sentence::of("while prompts are read"),
+        Phase::Decode if what.is_empty() => Sentence::of("while tokens are written"),
         Phase::Backward if what.is_empty() => Sentence::of("in the backward pass"),
         Phase::Forward => Sentence::of("in the forward pass of {what}").with("what", what),
+        Phase::Prefill => Sentence::of("while prompts are read, in {what}").with("what", what),
+        Phase::Decode => Sentence::of("while tokens are written, in {what}").with("what", what),
         Phase::Backward => Sentence::of("in the backward pass of {what}").with("what", what),
     }
 }

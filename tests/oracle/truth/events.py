@@ -19,7 +19,7 @@ import torch
 
 Event = dict[str, Any]
 
-PHASES = ('zero_grad', 'forward', 'backward', 'optimizer', 'end')
+PHASES = ('zero_grad', 'forward', 'prefill', 'decode', 'backward', 'optimizer', 'end')
 #: Products whose workspace PyTorch allocates for one call.
 PRODUCTS = ('mm', 'addmm', 'bmm', 'baddbmm', 'linear', '_addmm_activation')
 #: SIZE: workspaces of cuBLAS (by capability) and of cuBLASLt.

@@ -85,7 +85,7 @@ class Loop:
         """On the device, in training mode."""
         chosen = self.chosen
         given = dict(attn=chosen.attn) if chosen.attn else {}
-        model = zoo.build(chosen.model, **given).train()
+        model = zoo.build(chosen.model, **given).train(not chosen.inference)
         kernels.patch(model, chosen)
         if chosen.checkpoint:
             blocks.checkpoint_blocks(model, chosen.checkpoint, chosen.reentrant, chosen.offload)
@@ -112,9 +112,11 @@ class Loop:
             compiled.compile(model, chosen.compile, chosen.compile_mode)
         return model
 
-    def prepare_batch(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
-        """Inputs and targets, which stay on the device."""
+    def prepare_batch(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor | None]:
+        """Inputs and targets, which stay on the device; in inference there are no targets."""
         batch, target = self.prepare_inputs()
+        if self.chosen.inference:
+            return batch, None
         return batch, target if self.dense is None else self.dense.cuda()
 
     def prepare_inputs(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
@@ -150,6 +152,10 @@ class Loop:
     def iterate(self, iteration: int) -> None:
         """One optimizer step and what leads to it."""
         chosen = self.chosen
+        if chosen.inference:
+            with self.phase(iteration, 'forward'), torch.inference_mode(), self.autocast():
+                self.out = infer(chosen, self.model, self.batch)
+            return
         if chosen.compile:
             # Behind a graph break the compiler's garbage has the first iteration's loss and logits.
             gc.collect()
@@ -375,6 +381,14 @@ def forward(
     return out.loss, out
 
 
+def infer(chosen: Namespace, model: nn.Module, batch: Tensor | tuple[Tensor, ...]) -> Any:
+    """What the model returns without labels."""
+    if zoo.ZOO[chosen.model].kind in ('example', 'denoiser', 'image'):
+        return model(*several(batch))
+    given = dict(decoder_input_ids=batch) if model.config.is_encoder_decoder else {}
+    return model(input_ids=batch, **given)
+
+
 def criterion(name: str, logits: Tensor, target: Tensor) -> Tensor:
     """A loss on the logits."""
     flat = logits.flatten(0, -2) if logits.dim() > 2 else logits
@@ -436,7 +450,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
     same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
-    same += ' offload in_backward objective compile compile_mode'
+    same += ' offload in_backward objective compile compile_mode inference new_tokens cache beams'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),
@@ -491,6 +505,10 @@ def measure(answer: Path, options: list[str]) -> None:
         from truth.trainer import TrainerLoop
 
         loop: Loop = TrainerLoop(chosen)
+    elif chosen.new_tokens:
+        from truth.generation import GenerationLoop
+
+        loop = GenerationLoop(chosen)
     elif chosen.objective:
         from truth.preferences import PairLoop
 

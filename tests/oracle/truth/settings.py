@@ -76,6 +76,10 @@ def parser() -> argparse.ArgumentParser:
     add('--compile-mode', choices=MODES, help="torch.compile's mode, of inductor")
     add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
     add('--evaluation', action='store_true', help='a validation pass after each step')
+    add('--inference', action='store_true', help='forward passes without gradients and labels, in evaluation mode')
+    add('--new-tokens', type=int, default=0, metavar='N', help="with --inference: transformers' generate, for N tokens")
+    add('--cache', choices=('dynamic', 'static'), default='dynamic', help='of generate')
+    add('--beams', type=int, default=1, metavar='N', help='of generate')
     add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
     add(
         '--lora',
@@ -161,6 +165,11 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     if row.get('alloc_conf'):
         return None
     said: list[str] = []
+    if row.get('new_tokens'):
+        said = ['--workload', 'generation', '--new-tokens', str(row['new_tokens'])]
+        said += ['--cache', 'static'] if row['cache'] == 'static' else []
+    elif row.get('inference'):
+        said = ['--workload', 'inference']
 
     def say(name: str, value: Any, default: Any) -> None:
         if value != default:

@@ -261,6 +261,8 @@ fn of_phase(phase: Phase) -> Phrase {
         Phase::Setup => phrase("set-up", &[]),
         Phase::ZeroGrad => phrase("zero_grad", &[]),
         Phase::Forward => phrase("forward", &[]),
+        Phase::Prefill => phrase("prefill", &[]),
+        Phase::Decode => phrase("decode", &[]),
         Phase::Backward => phrase("backward", &[]),
         Phase::Optimizer => phrase("optimizer", &[]),
     }

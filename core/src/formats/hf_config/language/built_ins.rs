@@ -34,7 +34,7 @@ const CLASSES_OF_TORCHVISION: &str = "num_classes";
 const USUAL: [u64; 2] = [512, 8];
 
 /// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
-const BUILT_INS: [&str; 25] = [
+const BUILT_INS: [&str; 28] = [
     "range",
     "len",
     "each",
@@ -50,6 +50,9 @@ const BUILT_INS: [&str; 25] = [
     "tokens",
     "window",
     "targets",
+    "position_ids",
+    "cached",
+    "kept_layers",
     "numbers",
     "image",
     "side",
@@ -80,6 +83,15 @@ impl<'t> Run<'t> {
             ("tokens", []) => Ok(self.tokens(None)),
             ("tokens", [Value::Int(longest)]) => Ok(self.tokens(Some(*longest))),
             ("targets", []) => Ok(self.targets()),
+            ("position_ids", []) => Ok(self.position_ids()),
+            (
+                "cached",
+                [new @ Value::Tensor(_), Value::Int(heads), Value::Int(width), has_window],
+            ) => self.cached(new, [*heads, *width], has_window.is_true()),
+            ("kept_layers", []) => {
+                let layers = self.builder.graph.cache.len().div_euclid(2);
+                Ok(Value::Int(i64::try_from(layers).unwrap_or(i64::MAX)))
+            }
             ("window", [Value::Int(window)]) => {
                 self.builder.graph.window = u64::try_from(*window).ok();
                 Ok(Value::None)
@@ -275,9 +287,48 @@ impl<'t> Run<'t> {
         self.builder.graph.positions = longest;
         self.dims.insert("batch".to_owned(), batch);
         let usual = longest.map_or(tokens, |longest| longest.min(tokens));
-        self.dims.entry("seq".to_owned()).or_insert(usual);
-        let dims = vec![Dim::Named("batch".to_owned()), Dim::Named("seq".to_owned())];
+        if !self.knows("decodes") {
+            self.dims.entry("seq".to_owned()).or_insert(usual);
+        }
+        let dims = vec![Dim::Named("batch".to_owned()), self.length_of_texts()];
         Value::Tensor(self.builder.input(self.input, DType::Int64, dims))
+    }
+
+    /// Positions of the tokens that a pass reads, which `generate` gives.
+    fn position_ids(&mut self) -> Value<'t> {
+        let dims = vec![Dim::Named("batch".to_owned()), self.length_of_texts()];
+        Value::Tensor(self.builder.input("position_ids", DType::Int64, dims))
+    }
+
+    fn length_of_texts(&self) -> Dim {
+        let decodes = self.knows("decodes");
+        if decodes { Dim::Known(1) } else { Dim::Named("seq".to_owned()) }
+    }
+
+    /// Keys or values `[N, heads, tokens, width]` of all tokens so far: those of a pass behind those that were kept. A
+    /// layer with a window keeps as many as that.
+    fn cached(
+        &mut self,
+        new: &Value<'t>,
+        [heads, width]: [i64; 2],
+        has_window: bool,
+    ) -> Result<Value<'t>, Error> {
+        let new = self.operand(new)?;
+        let past = self.knows("decodes").then(|| {
+            let known = |n: i64| Dim::Known(u64::try_from(n).unwrap_or(0));
+            let tokens = if has_window { Sizes::PAST_OF_WINDOW } else { Sizes::PAST };
+            self.dims.insert(tokens.to_owned(), 1);
+            let tokens = Dim::Named(tokens.to_owned());
+            let dims = vec![Dim::Named("batch".to_owned()), known(heads), tokens, known(width)];
+            let name = format!("past_key_values.{}", self.builder.graph.cache.len());
+            self.builder.input(&name, DType::Float32, dims)
+        });
+        let inputs = past.into_iter().chain([new]).map(Some).collect();
+        let nothing: [(&str, Attribute); 0] = [];
+        let made = self.builder.run(&self.path, "torch.Cached", inputs, nothing, 1);
+        let Some(&kept) = made.first() else { return Ok(Value::None) };
+        self.builder.graph.cache.push((past, kept));
+        Ok(Value::Tensor(kept))
     }
 
     /// The decoder's text, an input of its own where its length is chosen; else it is as long as the encoder's.

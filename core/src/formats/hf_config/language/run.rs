@@ -104,6 +104,11 @@ impl<'t> Run<'t> {
         self.globals.insert(name, Value::Flag(flag));
     }
 
+    /// Whether a flag of this name is on.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.globals.get(name).is_some_and(Value::is_true)
+    }
+
     /// Runs files, of which each may define anew what one before it did, and returns what the model
     /// returns.
     pub(in super::super) fn files(
