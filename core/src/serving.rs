@@ -1,4 +1,4 @@
-//! How many tokens and requests a server keeps on a GPU: the memory of vLLM, SGLang and llama.cpp.
+//! How many tokens and requests a server keeps on a GPU: the memory of vLLM, `SGLang` and llama.cpp.
 //!
 //! - A server loads the weights, keeps some memory for its work, and gives the rest to the KV cache.
 //! - [`Served`] has the facts about a model: its weights by tensor, from the program of its family, and what the cache
@@ -37,7 +37,7 @@ pub enum Engine {
     /// vLLM with its V1 engine.
     #[default]
     Vllm,
-    /// SGLang.
+    /// `SGLang`.
     Sglang,
     /// llama.cpp's server.
     #[serde(rename = "llama.cpp")]
@@ -71,7 +71,7 @@ pub struct Serving {
     pub engine: Engine,
     /// COUNT: tokens of the longest request, prompt and answer.
     pub context: u64,
-    /// Share of the GPU that the server may use: vLLM's `gpu_memory_utilization`, SGLang's `mem_fraction_static`.
+    /// Share of the GPU that the server may use: vLLM's `gpu_memory_utilization`, `SGLang`'s `mem_fraction_static`.
     pub utilization: Option<Share>,
     /// Type of the cache's elements.
     pub kv_type: KvType,
@@ -141,11 +141,6 @@ impl Range {
     pub(crate) const fn mib(least: u64, likely: u64, most: u64) -> Self {
         Self { least: Bytes::mib(least), likely: Bytes::mib(likely), most: Bytes::mib(most) }
     }
-
-    /// A size that is known.
-    pub(crate) const fn exactly(size: Bytes) -> Self {
-        Self { least: size, likely: size, most: size }
-    }
 }
 
 /// Whether a server starts and serves.
@@ -157,7 +152,7 @@ pub enum Fit {
     /// The server has a cache, but one that is too small for a request of the whole context.
     CacheTooSmall,
     /// Weights and work leave no cache.
-    DoesNotFit,
+    NoCache,
     /// The GPU lacks the kernels.
     Unsupported,
 }
@@ -235,6 +230,12 @@ pub fn answer(
     devices: &[&'static Device],
 ) -> Result<Answer, Error> {
     check(model, settings)?;
+    if model.is_gguf() && settings.engine != Engine::LlamaCpp {
+        let message = say!(
+            "a GGUF file is served by llama.cpp here; set `--engine llama.cpp`, or name the model itself"
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message).about("engine"));
+    }
     let weights = settings.weights.clone().unwrap_or_else(|| model.weights.clone());
     let rows = devices.iter().map(|device| row(model, settings, &weights, device)).collect();
     let engine = match settings.engine {
@@ -244,7 +245,7 @@ pub fn answer(
     Ok(Answer {
         model: model.name.clone(),
         engine,
-        weights: weights.format.name(),
+        weights: if model.is_gguf() { "gguf" } else { weights.format.name() },
         context: settings.context,
         tp: settings.tp,
         bytes_per_token: model.cache.bytes_per_token(settings.kv_type, settings.tp),
@@ -259,6 +260,9 @@ fn row(model: &Served, settings: &Serving, weights: &Weights, device: &'static D
         Engine::Sglang => sglang::row(model, settings, weights, device),
         Engine::LlamaCpp => gguf::row(model, settings, weights, device),
     };
+    if settings.engine == Engine::LlamaCpp {
+        return row;
+    }
     match weights.format.on(device) {
         Ok(note) => row.notes.extend(note),
         Err(reason) => {
@@ -305,7 +309,8 @@ fn check(model: &Served, settings: &Serving) -> Result<(), Error> {
 impl Answer {
     /// The answer for a GPU, in a sentence.
     pub fn sentence(&self, row: &Row) -> Sentence {
-        let gpu = if self.tp > 1 { format!("{} × {}", self.tp, row.name) } else { row.name.clone() };
+        let gpu =
+            if self.tp > 1 { format!("{} × {}", self.tp, row.name) } else { row.name.clone() };
         let (engine, model) = (self.engine.as_str(), self.model.as_str());
         let (tokens, context) = (grouped(row.tokens), grouped(self.context));
         match row.fit {
@@ -337,7 +342,7 @@ impl Answer {
                 context,
                 lacking = row.lacking
             ),
-            Fit::DoesNotFit => say!(
+            Fit::NoCache => say!(
                 "{model} does not fit on {gpu} in {engine}: weights and work take {taken} of {budget}.",
                 model,
                 gpu,
@@ -406,7 +411,7 @@ fn changes<'a>(
     }
     for format in [Format::Fp8, Format::Awq] {
         let now = settings.weights.as_ref().unwrap_or(&model.weights).format;
-        if now.bits() > format.bits() {
+        if !model.is_gguf() && now.bits() > format.bits() {
             let flag = format!("--weights {}", format.name());
             all.push(with(flag, &|settings| settings.weights = Some(Weights::of(format))));
         }

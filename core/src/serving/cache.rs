@@ -139,9 +139,9 @@ impl Cache {
                 let most = kinds.iter().map(|(_, layers)| *layers).max().unwrap_or(1);
                 let is_alike = most.saturating_mul(4) < fewest.saturating_mul(5);
                 let size = if is_alike { most } else { fewest };
-                let groups = kinds.iter().flat_map(|(reach, layers)| {
-                    (0..layers.div_ceil(size)).map(move |_| *reach)
-                });
+                let groups = kinds
+                    .iter()
+                    .flat_map(|(reach, layers)| (0..layers.div_ceil(size)).map(move |_| *reach));
                 (groups.collect(), size)
             }
         }

@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::source::Source;
 
-use super::cache::Division;
+use super::cache::{Division, count};
 use super::model::Served;
 use super::vllm::{Parts, finish};
 use super::weights::Weights;
@@ -25,22 +25,39 @@ pub(super) fn row(
     device: &'static Device,
 ) -> Row {
     let context = device.context_range(false);
+    let layers = count(model.cache.layers.len());
+    let offloaded = settings.gpu_layers.unwrap_or(u64::MAX).min(layers);
+    let has_output = settings.gpu_layers.is_none_or(|offloaded| offloaded > layers);
+    let stored = |tensors: &[Tensor]| -> Bytes {
+        let is_offloaded = |tensor: &&Tensor| {
+            let layer = tensor.name.strip_prefix("blk.").and_then(|rest| rest.split('.').next());
+            match layer.and_then(|layer| layer.parse::<u64>().ok()) {
+                // The last ones are offloaded first.
+                Some(layer) => layer >= layers.saturating_sub(offloaded),
+                // The table of embeddings stays in the host's memory.
+                None => has_output && !tensor.name.starts_with("token_embd"),
+            }
+        };
+        tensors.iter().filter(is_offloaded).map(|tensor| tensor.size).sum()
+    };
+    let all = || model.sizes(weights, settings.tp).into_iter().sum();
+    let part = |size: Bytes| Bytes(size.times(offloaded).0.checked_div(layers).unwrap_or(0));
     let parts = Parts {
         budget: settings.utilization.map_or(device.capacity, |share| share.of(device.capacity)),
-        weights: model.sizes(weights, settings.tp).into_iter().sum(),
+        weights: model.stored.as_deref().map_or_else(all, stored),
         activations: Bytes::ZERO,
         non_torch: Range { least: context.least, likely: context.likely, most: context.most },
         graphs: Range::default(),
     };
-    let per_token = model.cache.bytes_per_token(settings.kv_type, settings.tp);
-    let request = model.cache.request(settings.kv_type, settings.tp, settings.context);
+    let per_token = part(model.cache.bytes_per_token(settings.kv_type, settings.tp));
+    let request = part(model.cache.request(settings.kv_type, settings.tp, settings.context));
     let divide = |size: Bytes| Division {
         blocks: size.0.checked_div(per_token.0).unwrap_or(0),
         tokens: size.0.checked_div(per_token.0).unwrap_or(0),
         concurrency: size.0.saturating_mul(100).checked_div(request.0).unwrap_or(0),
         request,
     };
-    let mut row = finish(device, settings, &parts, [512, u64::MAX], divide);
+    let mut row = finish(device, &parts, [512, u64::MAX], divide);
     row.notes.push(say!(
         "The compute buffer of llama.cpp is not counted: published logs do not state enough to compare it."
     ));
@@ -181,7 +198,8 @@ impl Reader<'_> {
     }
 
     fn skip(&mut self, bytes: u64) -> Result<(), Error> {
-        self.at = self.at.checked_add(bytes).filter(|at| *at <= self.source.len()).ok_or_else(corrupt)?;
+        self.at =
+            self.at.checked_add(bytes).filter(|at| *at <= self.source.len()).ok_or_else(corrupt)?;
         Ok(())
     }
 
@@ -199,7 +217,7 @@ impl Reader<'_> {
             self.skip(len)?;
             return Ok(String::new());
         }
-        let mut bytes = vec![0; usize::try_from(len).map_err(|_| corrupt())?];
+        let mut bytes = vec![0; usize::try_from(len).map_err(|_too_long| corrupt())?];
         self.source.read_at(self.at, &mut bytes)?;
         self.skip(len)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

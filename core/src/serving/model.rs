@@ -13,6 +13,7 @@ use crate::graph::{Graph, Member};
 use crate::sentence::Sentence;
 
 use super::cache::{Cache, Reach};
+use super::gguf::{Header, Tensor, Value as Stated};
 use super::weights::{Format, Role, Weight, Weights};
 
 /// Experts of a layer.
@@ -53,7 +54,12 @@ pub struct Served {
     pub(super) tables: Bytes,
     /// COUNT: weights that multi-head latent attention keeps a second time, by head.
     pub(super) absorbed: u64,
+    /// The tensors of a GGUF file.
+    pub(super) stored: Option<Vec<Tensor>>,
 }
+
+/// COUNT: layers that a file may state.
+const LAYERS_MAX: u64 = 1024;
 
 /// Families whose positions are learned or are slopes, so that there is no table of rotary positions.
 const WITHOUT_ROTARY: [&str; 6] = ["bloom", "gpt2", "gpt_neo", "mpt", "opt", "xglm"];
@@ -133,7 +139,10 @@ impl Served {
         let wrong = |message| Error::new(ErrorKind::WrongFormat, message);
         let text = configuration.trim_start_matches('\u{feff}');
         let mut whole: Value = serde_json::from_str(text).map_err(|error| {
-            wrong(say!("a server's model is read from its `config.json`; this is none: {error}", error))
+            wrong(say!(
+                "a server's model is read from its `config.json`; this is none: {error}",
+                error
+            ))
         })?;
         let stated = whole.as_object_mut().and_then(|whole| whole.remove("quantization_config"));
         let graph = formats::with_library(&whole.to_string(), Library::default())?;
@@ -158,8 +167,77 @@ impl Served {
         Self::of(&keys, &graph, weights, name)
     }
 
+    /// The model of a GGUF file.
+    ///
+    /// # Errors
+    /// When the header lacks what the cache depends on.
+    pub fn gguf(header: Header, name: &str) -> Result<Self, Error> {
+        let Header { metadata, tensors } = header;
+        let family = match metadata.get("general.architecture") {
+            Some(Stated::Text(family)) => family.clone(),
+            _ => String::new(),
+        };
+        let maybe = |key: &str| match metadata.get(&format!("{family}.{key}")) {
+            Some(Stated::Number(count)) => Some(*count),
+            _ => None,
+        };
+        let count = |key: &str| {
+            maybe(key).filter(|count| *count > 0).ok_or_else(|| {
+                let message = say!(
+                    "the header lacks `{family}.{key}`, so that its cache is unknown; it may be no decoder",
+                    family = &family,
+                    key
+                );
+                Error::new(ErrorKind::NoGraph, message)
+            })
+        };
+        let (layers, heads) = (count("block_count")?, count("attention.head_count")?);
+        let hidden = count("embedding_length")?;
+        let kv_heads = maybe("attention.head_count_kv").unwrap_or(heads);
+        let head_dim = hidden.checked_div(heads).unwrap_or(1);
+        let key = maybe("attention.key_length").unwrap_or(head_dim);
+        let value = maybe("attention.value_length").unwrap_or(head_dim);
+        let window = maybe("attention.sliding_window").filter(|window| *window > 0);
+        let mut assumptions = Vec::new();
+        if window.is_some() {
+            assumptions.push(say!(
+                "The file states a sliding window, but not which layers have it: all are assumed to keep every token."
+            ));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            weights: Weights::of(Format::Fp16),
+            positions: maybe("context_length"),
+            heads,
+            assumptions,
+            tensors: Vec::new(),
+            vocabulary: 0,
+            hidden,
+            head_dim: key,
+            intermediate: 0,
+            gates: 1,
+            has_dense_layers: false,
+            experts: None,
+            tables: Bytes::ZERO,
+            absorbed: 0,
+            cache: Cache {
+                layers: repeated(Reach::All, layers.min(LAYERS_MAX)),
+                heads: kv_heads,
+                width: key.saturating_add(value),
+                latent: None,
+            },
+            stored: Some(tensors),
+        })
+    }
+
+    /// Whether the model is a GGUF file.
+    pub const fn is_gguf(&self) -> bool {
+        self.stored.is_some()
+    }
+
     fn of(keys: &Keys<'_>, graph: &Graph, weights: Weights, name: &str) -> Result<Self, Error> {
-        let lacks = |key| Error::new(ErrorKind::WrongFormat, say!("the configuration lacks `{key}`", key));
+        let lacks =
+            |key| Error::new(ErrorKind::WrongFormat, say!("the configuration lacks `{key}`", key));
         let heads = keys
             .count(&["num_attention_heads", "n_head", "n_heads", "num_heads"])
             .ok_or_else(|| lacks("num_attention_heads"))?;
@@ -172,9 +250,9 @@ impl Served {
         let head_dim =
             keys.count(&["head_dim"]).unwrap_or_else(|| hidden.checked_div(heads).unwrap_or(1));
         let positions = graph.positions.or_else(|| keys.positions());
-        let latent = keys.count(&["kv_lora_rank"]).map(|rank| {
-            rank.saturating_add(keys.count(&["qk_rope_head_dim"]).unwrap_or(64))
-        });
+        let latent = keys
+            .count(&["kv_lora_rank"])
+            .map(|rank| rank.saturating_add(keys.count(&["qk_rope_head_dim"]).unwrap_or(64)));
         let layers = keys
             .count(&["num_hidden_layers", "n_layer", "n_layers", "num_layers"])
             .ok_or_else(|| lacks("num_hidden_layers"))?;
@@ -210,6 +288,7 @@ impl Served {
             experts: keys.experts(graph, hidden),
             tables: keys.tables(positions, head_dim),
             absorbed: if latent.is_some() { absorbed } else { 0 },
+            stored: None,
             cache: Cache { layers, heads: kv_heads, width: head_dim.saturating_mul(2), latent },
             tensors,
         })
@@ -260,9 +339,9 @@ impl Keys<'_> {
     fn reaches(&self, layers: u64, positions: Option<u64>) -> Vec<Reach> {
         let family = self.family();
         let is_off = WINDOW_OFF.contains(&family) && !self.is_set("use_sliding_window");
-        let window = self.count(&["sliding_window"]).filter(|window| {
-            !is_off && positions.is_none_or(|positions| *window < positions)
-        });
+        let window = self
+            .count(&["sliding_window"])
+            .filter(|window| !is_off && positions.is_none_or(|positions| *window < positions));
         let chunk = self.count(&["attention_chunk_size"]);
         let short = chunk.map(Reach::Chunk).or_else(|| window.map(Reach::Window));
         let Some(short) = short else { return repeated(Reach::All, layers) };
@@ -304,7 +383,8 @@ impl Keys<'_> {
         let factor = factor.iter().find_map(|name| self.0.get(name));
         let part = factor.and_then(|factor| super::Share::parse(&factor.to_string()));
         let width = self.count(&["qk_rope_head_dim", "rotary_dim"]);
-        let width = width.unwrap_or_else(|| part.map_or(head_dim, |part| part.of(Bytes(head_dim)).0));
+        let width =
+            width.unwrap_or_else(|| part.map_or(head_dim, |part| part.of(Bytes(head_dim)).0));
         let kinds = if family == "gemma3_text" { 2 } else { 1 };
         Bytes(2).times(positions.unwrap_or(0)).times(width).times(kinds)
     }
@@ -353,12 +433,12 @@ fn tensors(graph: &Graph, kv_heads: u64) -> Vec<Weight> {
             continue;
         }
         let weight = weight(&value.name, &literal.dims, kv_heads);
-        match places.get(&weight.fused).copied().and_then(|place| all.get_mut(place)) {
-            Some(other) => other.join(&weight),
-            None => {
-                places.insert(weight.fused.clone(), all.len());
-                all.push(weight);
-            }
+        let place = places.get(&weight.fused).copied();
+        if let Some(other) = place.and_then(|place| all.get_mut(place)) {
+            other.join(&weight);
+        } else {
+            places.insert(weight.fused.clone(), all.len());
+            all.push(weight);
         }
     }
     all
@@ -404,5 +484,11 @@ fn weight(name: &str, dims: &[u64], kv_heads: u64) -> Weight {
         is_split,
         keys: if key_or_value { numel } else { 0 },
         kv_heads,
+        padded: match (role, sizes.as_slice()) {
+            (Role::Experts, [experts, inputs, outputs]) => {
+                crate::tensor::numel(&[*experts, inputs.next_multiple_of(256), *outputs])
+            }
+            _ => numel,
+        },
     }
 }

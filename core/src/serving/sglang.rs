@@ -1,4 +1,4 @@
-//! SGLang: a fraction of the GPU's memory is for weights and the KV cache; the rest is left for work and CUDA graphs.
+//! `SGLang`: a fraction of the GPU's memory is for weights and the KV cache; the rest is left for work and CUDA graphs.
 //!
 //! cache = what is free after loading − total × (1 − fraction). The default fraction follows from the memory that the
 //! server reserves. Source: `sglang/srt/server_args.py` and `model_executor/model_runner.py`.
@@ -16,7 +16,7 @@ use super::{Range, Row, Serving, Share};
 /// COUNT: requests that run at once at most, where nothing limits them.
 const REQUESTS: u64 = 4096;
 
-/// What SGLang has on a GPU.
+/// What `SGLang` has on a GPU.
 pub(super) fn row(
     model: &Served,
     settings: &Serving,
@@ -51,7 +51,7 @@ pub(super) fn row(
             request,
         }
     };
-    finish(device, settings, &parts, [chunk, seqs], divide)
+    finish(device, &parts, [chunk, seqs], divide)
 }
 
 /// COUNT: tokens of a prefilled chunk, and requests of the largest CUDA graph, by the GPU's memory.
@@ -62,8 +62,7 @@ fn batch(total: Bytes, tp: u64) -> (u64, u64) {
         ..20 => (2048, 8),
         20..35 => (2048, by_gpus(24, 80)),
         35..60 => (4096, by_gpus(32, 160)),
-        60..90 => (8192, by_gpus(256, 512)),
-        90..160 => (8192, by_gpus(256, 512)),
+        60..160 => (8192, by_gpus(256, 512)),
         _ => (16_384, 512),
     }
 }

@@ -12,7 +12,7 @@ use crate::device::Device;
 use super::cache::{Division, Terms};
 use super::model::Served;
 use super::profile::{self, Batch, Sampler};
-use super::weights::Weights;
+use super::weights::{Format, Weights};
 use super::{Fit, Range, Row, Serving, Share};
 
 /// A release of vLLM: the second number of `0.11.0`.
@@ -105,12 +105,14 @@ pub(super) fn row(
     let (tokens, rows) = release.batch(device);
     let batched = settings.max_num_batched_tokens.unwrap_or(tokens);
     let seqs = settings.max_num_seqs.unwrap_or(rows).min(batched);
-    let batch =
-        Batch { tokens: batched, rows: seqs, tp, keeps_expert_buffers: release.keeps_expert_buffers() };
+    // Triton's kernels for mxfp4 have no such buffers.
+    let keeps_expert_buffers = release.keeps_expert_buffers() && weights.format != Format::Mxfp4;
+    let batch = Batch { tokens: batched, rows: seqs, tp, keeps_expert_buffers };
     let sampler = settings.sampler.unwrap_or_else(|| release.sampler());
     let workspace = device.cublas_workspace(PyTorch::new(2, 9));
     let activations = profile::peak(model, batch, sampler, device.multiprocessors, workspace);
-    let graphs = if release.counts_graphs() && !settings.is_eager { GRAPHS } else { Range::default() };
+    let graphs =
+        if release.counts_graphs() && !settings.is_eager { GRAPHS } else { Range::default() };
     let non_torch = release.non_torch(tp);
     let terms = Terms {
         kv: settings.kv_type,
@@ -127,7 +129,7 @@ pub(super) fn row(
         non_torch,
         graphs,
     };
-    finish(device, settings, &parts, [batched, seqs], |size| {
+    finish(device, &parts, [batched, seqs], |size| {
         let division = model.cache.divide(size, terms);
         let tokens = if release.counts_graphs() {
             division.concurrency.saturating_mul(terms.context).div_euclid(100)
@@ -156,7 +158,6 @@ pub(super) struct Parts {
 /// The row of a GPU: the cache is what is left of the budget.
 pub(super) fn finish(
     device: &'static Device,
-    settings: &Serving,
     parts: &Parts,
     [batched, seqs]: [u64; 2],
     divide: impl Fn(Bytes) -> Division,
@@ -170,7 +171,7 @@ pub(super) fn finish(
     let fit = match division {
         Division { concurrency: 100.., .. } => Fit::Serves,
         Division { blocks: 1.., .. } => Fit::CacheTooSmall,
-        _ => Fit::DoesNotFit,
+        _ => Fit::NoCache,
     };
     let taken = weights + activations + non_torch.likely + graphs.likely;
     let needed = taken + division.request;
@@ -190,7 +191,7 @@ pub(super) fn finish(
         tokens: division.tokens,
         tokens_range: [least, most],
         concurrency: division.concurrency,
-        requests: if settings.context == 0 { 0 } else { requests },
+        requests,
         max_num_batched_tokens: batched,
         max_num_seqs: seqs,
         notes: Vec::new(),

@@ -118,14 +118,13 @@ impl Format {
         let (gpu, name) = (device.name, self.name());
         let capability = device.compute_capability;
         let (needed, native) = match self {
-            Self::Fp32 | Self::Fp16 => return Ok(None),
             Self::Bf16 if capability < (8, 0) => {
                 return Ok(Some(say!(
                     "{gpu} has no bfloat16: the server runs the weights as float16.",
                     gpu
                 )));
             }
-            Self::Bf16 => return Ok(None),
+            Self::Bf16 | Self::Fp16 | Self::Fp32 => return Ok(None),
             Self::Awq => ((7, 5), (8, 0)),
             Self::Gptq | Self::Gptq8 => ((6, 0), (8, 0)),
             Self::Int8 => ((7, 5), (7, 5)),
@@ -211,6 +210,8 @@ pub(super) struct Weight {
     pub(super) keys: u64,
     /// COUNT: heads of keys and values.
     pub(super) kv_heads: u64,
+    /// COUNT: weights where the inputs of experts are padded to 256.
+    pub(super) padded: u64,
 }
 
 impl Weight {
@@ -219,6 +220,7 @@ impl Weight {
         self.numel = self.numel.saturating_add(other.numel);
         self.outputs = self.outputs.saturating_add(other.outputs);
         self.keys = self.keys.saturating_add(other.keys);
+        self.padded = self.padded.saturating_add(other.padded);
     }
 
     /// COUNT: weights on each of `tp` GPUs.
@@ -324,7 +326,11 @@ impl Weights {
                 half + Bytes(blocks) + per(blocks.div_ceil(256), 4)
             }
             Format::Nf4 => half + per(n.div_ceil(64), 4),
-            Format::Mxfp4 => half + Bytes(n.div_ceil(32)),
+            Format::Mxfp4 => {
+                // Kernels read tiles of 256 inputs.
+                let padded = weight.padded.div_ceil(parts);
+                Bytes(padded.div_ceil(2)) + Bytes(padded.div_ceil(32))
+            }
             Format::Nvfp4 => half + Bytes(n.div_ceil(16)),
         }
     }
@@ -385,6 +391,7 @@ mod tests {
             fused: "model.layers.0.mlp.down_proj".to_owned(),
             keys: 0,
             kv_heads: 8,
+            padded: 128 * 1024,
         };
         let size = |weights: &Weights, tp| weights.size(&weight, tp).0;
         assert_eq!(size(&Weights::of(Format::Awq), 1), 64 * 1024 + 1024 * 2 + 512);
