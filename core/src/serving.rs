@@ -222,8 +222,8 @@ pub struct Answer {
 /// What a server has on each of these GPUs.
 ///
 /// # Errors
-/// When the settings contradict the model: a context longer than its positions, or a number of GPUs that does not divide
-/// its heads.
+/// When the settings contradict the model: a context longer than its positions, or a number of GPUs that does not
+/// divide its heads.
 pub fn answer(
     model: &Served,
     settings: &Serving,
@@ -315,7 +315,8 @@ impl Answer {
         let (tokens, context) = (grouped(row.tokens), grouped(self.context));
         match row.fit {
             Fit::Serves if row.requests == 1 => say!(
-                "On {gpu}, {engine} serves {model} with {tokens} tokens of cache: 1 request of {context} tokens at once.",
+                "On {gpu}, {engine} serves {model} with {tokens} tokens of cache: 1 request of {context} tokens at \
+                 once.",
                 gpu,
                 engine,
                 model,

@@ -49,7 +49,8 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// COUNT: blocks that a request of `context` tokens keeps in a group, while batches of `batched` tokens are computed.
+    /// COUNT: blocks that a request of `context` tokens keeps in a group, while batches of `batched` tokens are
+    /// computed.
     fn blocks(self, context: u64, batched: u64, block: u64) -> u64 {
         let within = |tokens: u64| tokens.min(context).div_ceil(block.max(1));
         match self {
@@ -126,8 +127,8 @@ impl Cache {
     }
 
     /// The reach of each group, and the layers of a group. Groups have as many layers as the rarest kind; if no kind is
-    /// rarer than four fifths of another, as many as the most frequent. A server without hybrid groups treats all layers
-    /// as if they reached over the whole text.
+    /// rarer than four fifths of another, as many as the most frequent. A server without hybrid groups treats all
+    /// layers as if they reached over the whole text.
     fn groups(&self, has_hybrid: bool) -> (Vec<Reach>, u64) {
         let kinds = self.kinds();
         let layers = count(self.layers.len());

@@ -1,8 +1,8 @@
 //! GGUF files, and the memory of llama.cpp.
 //!
 //! The header of a file lists its tensors and types, so that weights are exact. llama.cpp allocates the weights of the
-//! offloaded layers, and the cache for the whole context at once. Its compute buffer is not given: published logs do not
-//! state enough to compare it. Source: `gguf-py/gguf/constants.py`, `src/llama-kv-cache.cpp`.
+//! offloaded layers, and the cache for the whole context at once. Its compute buffer is not given: published logs do
+//! not state enough to compare it. Source: `gguf-py/gguf/constants.py`, `src/llama-kv-cache.cpp`.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ pub enum Value {
 }
 
 /// Types by their number: elements and bytes of a block.
-const TYPES: [(u32, u64, u64); 28] = [
+const TYPES: [(u32, u64, u64); 30] = [
     (0, 1, 4),
     (1, 1, 2),
     (2, 32, 18),
@@ -118,8 +118,10 @@ const TYPES: [(u32, u64, u64); 28] = [
     (24, 1, 1),
     (25, 1, 2),
     (26, 1, 4),
+    (27, 1, 8),
     (28, 1, 8),
     (29, 256, 56),
+    (30, 1, 2),
     (39, 32, 17),
 ];
 

@@ -407,14 +407,14 @@ fn refuse_without_decoder(whole: &Value, graph: &Graph, name: &str) -> Result<()
     }
     let message = if is_encoder_decoder {
         say!(
-            "{name} has an encoder and a decoder, and servers keep two caches for it, which are not computed here; name \
-             a model that has a decoder alone, such as llama-3.1-8b",
+            "{name} has an encoder and a decoder, and servers keep two caches for it, which are not computed here; \
+             name a model that has a decoder alone, such as llama-3.1-8b",
             name
         )
     } else {
         say!(
-            "{name} ({class}) has no decoder, so a server keeps no KV cache for it; name a model that writes text, whose \
-             class ends in ForCausalLM",
+            "{name} ({class}) has no decoder, so a server keeps no KV cache for it; name a model that writes text, \
+             whose class ends in ForCausalLM",
             name,
             class
         )

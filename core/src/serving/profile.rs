@@ -1,8 +1,8 @@
 //! The profile run of vLLM: the largest batch is computed once with random tokens, then every request of it is sampled.
 //! The allocator's peak above the weights is kept free for good.
 //!
-//! The lists below are the allocations that are alive at each peak, from `vllm/v1/sample` and `vllm/model_executor`. The
-//! sampler's were recorded from PyTorch's own allocator, with the real scratch of its sorts.
+//! The lists below are the allocations that are alive at each peak, from `vllm/v1/sample` and `vllm/model_executor`.
+//! The sampler's were recorded from PyTorch's own allocator, with the real scratch of its sorts.
 
 use serde::Serialize;
 
@@ -126,8 +126,8 @@ fn layers(model: &Served, tokens: u64, tp: u64) -> Bytes {
     dense.max(attention + hidden.times(2))
 }
 
-/// SIZE: a tensor as the caching allocator counts it: in steps of 512 bytes, and from 10 MiB on the rest of a segment of
-/// whole 2 MiB, unless more than 1 MiB of it can serve others.
+/// SIZE: a tensor as the caching allocator counts it: in steps of 512 bytes, and from 10 MiB on the rest of a segment
+/// of whole 2 MiB, unless more than 1 MiB of it can serve others.
 pub(super) fn block(size: Bytes) -> Bytes {
     const LARGE: Bytes = Bytes::mib(10);
     let rounded = size.round_up(Bytes(512));

@@ -93,8 +93,8 @@ fn caches_are_as_near_to_logs_as_the_table_says() {
     let text = String::from_utf8(fixtures::read("serving/logs.csv")).unwrap();
     let logs = logs(&text);
     assert!(logs.len() >= 30);
-    let mut page = "Servers, ours / logged: weights, peak of the profile run and cache in GiB, tokens of the cache; errors \
-                    in per cent.\n`cargo test -p highwater-core --test it serving` makes this table.\n\n"
+    let mut page = "Servers, ours / logged: weights, peak of the profile run and cache in GiB, tokens of the cache; \
+                    errors in per cent.\n`cargo test -p highwater-core --test it serving` makes this table.\n\n"
         .to_owned();
     let names = ["weights", "work", "cache", "tokens"];
     let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -218,7 +218,8 @@ fn every_decoder_of_the_catalogue_is_answered() {
 
 #[test]
 fn a_configuration_states_its_quantisation() {
-    let text = r#"{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 32000, "hidden_size": 2048,
+    let text = r#"{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 32000,
+        "hidden_size": 2048,
         "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32, "num_key_value_heads": 4,
         "max_position_embeddings": 2048, "dtype": "float16",
         "quantization_config": {"quant_method": "METHOD", "bits": 4, "group_size": 128}}"#;
