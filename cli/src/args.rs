@@ -7,7 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use highwater_core::config::{Kind, Named, PyTorch, SETTINGS, Setting};
-use highwater_core::{Config, Error, ErrorKind, device, say};
+use highwater_core::serving::{Engine, Format, KvType, Release, Sampler, Share};
+use highwater_core::{Config, Error, ErrorKind, device, say, serving};
 
 /// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
 ///
@@ -35,7 +36,8 @@ Examples:
   highwater replay trace.json.gz --device t4
   highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle
   highwater compare resnet50 --batch 64
-  highwater scoreboard runs.csv --device rtx-3090";
+  highwater scoreboard runs.csv --device rtx-3090
+  highwater capacity qwen2.5-32b-awq --context 16k --device rtx-4090";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -49,6 +51,8 @@ pub(crate) enum Task {
     Compare(Question),
     /// Estimate how long a training step takes on each GPU
     Time(Timing),
+    /// Estimate how many tokens and requests a server such as vLLM keeps on each GPU
+    Capacity(Capacity),
     /// Score published estimators, and ours, over measured runs
     Scoreboard(Scoreboard),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
@@ -137,6 +141,77 @@ pub(crate) struct Timing {
     /// Samples of an epoch, to tell how long one takes
     #[arg(long, value_name = "N")]
     pub(crate) epoch: Option<NonZeroU64>,
+}
+
+/// A model, and the server that runs it.
+#[derive(Args, Debug)]
+pub(crate) struct Capacity {
+    /// Name of a published model, which may end in the format of its weights, such as `qwen2.5-32b-awq` or
+    /// `Qwen/Qwen2.5-32B-Instruct-GPTQ-Int4`; a `config.json`; or a GGUF file, whose header is read
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+
+    /// Tokens of the longest request, prompt and answer together, such as `16k`
+    #[arg(long, value_name = "TOKENS", value_parser = tokens, allow_hyphen_values = true, alias = "max-model-len")]
+    pub(crate) context: u64,
+
+    /// GPU to answer for (default: all)
+    #[arg(long, value_name = "DEVICE", value_parser = device, aliases = ["gpu", "card"])]
+    pub(crate) device: Option<String>,
+
+    /// Server: `vllm`, `sglang` or `llama.cpp`
+    #[arg(long, value_name = "NAME", value_parser = engine, default_value = "vllm")]
+    pub(crate) engine: Engine,
+
+    /// Share of the GPU that the server may use: vLLM's `--gpu-memory-utilization`, SGLang's
+    /// `--mem-fraction-static` (default: the server's)
+    #[arg(long, value_name = "SHARE", value_parser = share, alias = "gpu-memory-utilization")]
+    pub(crate) utilization: Option<Share>,
+
+    /// Type of the cache's elements: `auto` (16 bits) or `fp8`
+    #[arg(long, value_name = "TYPE", value_parser = kv_type, default_value = "auto", alias = "kv-cache-dtype")]
+    pub(crate) kv_type: KvType,
+
+    /// How the weights are stored, such as `awq`, `gptq`, `fp8`, `int8`, `nf4`, `mxfp4` or `bf16` (default: as
+    /// published)
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    pub(crate) weights: Option<Format>,
+
+    /// GPUs that share each layer: tensor parallelism
+    #[arg(long, value_name = "N", default_value = "1", alias = "tensor-parallel-size")]
+    pub(crate) tp: u64,
+
+    /// Requests in a batch (default: the server's for the GPU)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) max_num_seqs: Option<u64>,
+
+    /// Tokens in a batch (default: the server's for the GPU)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) max_num_batched_tokens: Option<u64>,
+
+    /// Capture no CUDA graphs
+    #[arg(long, alias = "enforce-eager")]
+    pub(crate) eager: bool,
+
+    /// Release of vLLM, such as `0.11`: its rules and defaults changed
+    #[arg(long, value_name = "RELEASE", value_parser = release, default_value = "0.19")]
+    pub(crate) vllm: Release,
+
+    /// How vLLM restricts a sample to likely tokens: `sort`, `triton` or `flashinfer` (default: that of the release)
+    #[arg(long, value_name = "NAME", value_parser = sampler)]
+    pub(crate) sampler: Option<Sampler>,
+
+    /// Tokens in a block of the cache (default: 16)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub(crate) block_size: Option<u64>,
+
+    /// Layers that llama.cpp offloads to the GPU (default: all)
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu_layers: Option<u64>,
+
+    /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Measured runs, and where their scores go.
@@ -501,6 +576,40 @@ Exit status:
 /// The id of a device as people type it: `3090`.
 fn device(text: &str) -> Result<String, Error> {
     device::typed(text).map(|device| device.id.to_owned())
+}
+
+fn tokens(text: &str) -> Result<u64, String> {
+    serving::tokens(text)
+        .ok_or_else(|| "write a number of tokens from 1, such as 16384 or 16k".to_owned())
+}
+
+fn engine(text: &str) -> Result<Engine, String> {
+    let all = [Engine::Vllm, Engine::Sglang, Engine::LlamaCpp];
+    let found = all.into_iter().find(|engine| engine.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| "known servers are vllm, sglang and llama.cpp".to_owned())
+}
+
+fn share(text: &str) -> Result<Share, String> {
+    Share::parse(text)
+        .ok_or_else(|| "write a fraction above 0 and at most 1, such as 0.9".to_owned())
+}
+
+fn kv_type(text: &str) -> Result<KvType, String> {
+    KvType::parse(text).ok_or_else(|| "known types are auto and fp8".to_owned())
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    Format::parse(text).ok_or_else(|| {
+        format!("known formats are {}", Format::names().collect::<Vec<_>>().join(", "))
+    })
+}
+
+fn release(text: &str) -> Result<Release, String> {
+    Release::parse(text).ok_or_else(|| "write a release from 0.8 on, such as 0.11".to_owned())
+}
+
+fn sampler(text: &str) -> Result<Sampler, String> {
+    Sampler::parse(text).ok_or_else(|| "known samplers are sort, triton and flashinfer".to_owned())
 }
 
 fn snapshot(text: &str) -> Result<PathBuf, String> {

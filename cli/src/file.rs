@@ -31,6 +31,16 @@ impl FileSource {
         Ok(Self { reader: BufReader::new(file), len: metadata.len(), position: 0 })
     }
 
+    /// The whole text; `None` where there are more than `most` bytes.
+    pub(crate) fn text(&mut self, most: u64) -> Result<Option<String>, Error> {
+        let Some(len) = usize::try_from(self.len).ok().filter(|_| self.len <= most) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; len];
+        self.read_at(0, &mut bytes)?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let forward = i64::try_from(i128::from(offset) - i128::from(self.position))
             .map_err(io::Error::other)?;

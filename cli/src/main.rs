@@ -9,6 +9,7 @@ mod advise;
 mod answer;
 mod args;
 mod autopsy;
+mod capacity;
 mod catalogue;
 mod compare;
 mod estimators;
@@ -80,6 +81,10 @@ fn main() -> ExitCode {
         Task::Time(arguments) => match time_steps(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
+        },
+        Task::Capacity(arguments) => match capacity::capacity(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
         },
         Task::Scoreboard(arguments) => match scoreboard::scoreboard(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),

@@ -15,6 +15,7 @@
 //! | [`allocator`] | trace → segments, blocks, statistics | tensors |
 //! | [`device`] | a GPU's memory, and the memory outside the allocator | models |
 //! | [`time`] | the kernels of a step → how long it takes on a GPU | models |
+//! | [`serving`] | a model and a server's settings → the server's KV cache on each GPU | training |
 //! | [`recipe`] | a training script or configuration → settings | graphs |
 //! | [`observed`] | a message of PyTorch, or `nvidia-smi` → facts about the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
@@ -89,6 +90,8 @@ pub mod allocator;
 pub mod device;
 
 pub mod time;
+
+pub mod serving;
 
 pub mod observed;
 

@@ -4,6 +4,7 @@
 #![recursion_limit = "256"]
 
 mod advise;
+mod capacity;
 mod documents;
 mod estimators;
 mod explain;

@@ -43,6 +43,7 @@ mod replay;
 mod robustness;
 mod runs;
 mod scripts;
+mod serving;
 mod settings;
 mod sharing;
 mod snapshots;
