@@ -163,7 +163,7 @@ pub(crate) struct Capacity {
     #[arg(long, value_name = "NAME", value_parser = engine, default_value = "vllm")]
     pub(crate) engine: Engine,
 
-    /// Share of the GPU that the server may use: vLLM's `--gpu-memory-utilization`, SGLang's
+    /// Share of the GPU that the server may use: its `--gpu-memory-utilization` or
     /// `--mem-fraction-static` (default: the server's)
     #[arg(long, value_name = "SHARE", value_parser = share, alias = "gpu-memory-utilization")]
     pub(crate) utilization: Option<Share>,

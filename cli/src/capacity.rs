@@ -1,5 +1,6 @@
 //! `highwater capacity`: how many tokens and requests a server keeps on each GPU.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use highwater_core::bytes::grouped;
@@ -89,11 +90,11 @@ fn one(answer: &Answer, row: &Row, change: Option<(String, Row)>) -> String {
     let mut text = format!("{HEAD}{}{HEAD:#}\n", answer.sentence(row));
     if let Some((flag, changed)) = change {
         let requests = grouped(changed.requests);
-        text += &format!("The smallest change that fits: `{flag}`, for {requests} at once.\n");
+        writeln!(text, "The smallest change that fits: `{flag}`, for {requests} at once.").ok();
     }
     for note in row.notes.iter().filter(|_| row.fit != Fit::Unsupported).chain(&answer.assumptions)
     {
-        text += &format!("{note}\n");
+        writeln!(text, "{note}").ok();
     }
     if row.fit == Fit::Unsupported {
         return text;
@@ -156,7 +157,7 @@ fn all(answer: &Answer) -> String {
         answer.rows.len()
     );
     for assumption in &answer.assumptions {
-        text += &format!("{assumption}\n");
+        writeln!(text, "{assumption}").ok();
     }
     text + "\n" + &table.render("  ")
 }

@@ -453,9 +453,7 @@ impl Device {
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
-        if config.workload.trains() {
-            frozen.check(parameters.is_empty(), sink)?;
-        }
+        frozen.check(config.workload.trains() && parameters.is_empty(), sink)?;
         Ok(Self { roles, values, parameters, state })
     }
 

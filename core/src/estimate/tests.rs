@@ -45,7 +45,7 @@ fn launched(
 ) -> Result<BTreeMap<String, u64>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-    let steady = Script::training(config)?.steady;
+    let steady = Script::of(config)?.steady;
     let program = model.program(&shaped, config)?;
     let run = program.record(config, hardware, Some(steady))?;
     let launches = run.launches.expect("they were asked for");
@@ -87,7 +87,7 @@ fn launches_change_no_event() {
             let loss = head_loss::choose(&program, &config, &sink).expect("a loss");
             let rt = Runtime::new(hardware, config.pytorch);
             if launching {
-                rt.record_launches(Script::training(&config).expect("a script").steady);
+                rt.record_launches(Script::of(&config).expect("a script").steady);
             }
             let (trace, _, launches) =
                 step::run(rt, &program, &loss, &config, &(), &sink).expect("it runs");

@@ -108,16 +108,7 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
         c.fault(&["architectures"], &unknown_head(architecture.unwrap_or_default()))
     })?;
     let name = architecture.unwrap_or(family.model_type);
-    if architecture.is_some_and(|class| !is_class(class, family)) {
-        let library = if is_own { "torchvision" } else { "transformers" };
-        let message = say!(
-            "`{name}` is no class of the family `{model_type}` in {library}",
-            name,
-            model_type = family.model_type,
-            library
-        );
-        return Err(c.fault(&["architectures"], &message));
-    }
+    refuse_other_class(c, architecture, family)?;
     let mut diagnostics = Vec::new();
     if let Some(left_out) = left_out {
         diagnostics.push(Diagnostic::new(Severity::Error, "text-part", left_out));
@@ -131,13 +122,17 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     let mut run = Run::new(name, library.sizes, c, if task == "Model" { family.base } else { "" });
     run.know("task", task);
     run.know("architecture", name);
-    run.know_whether("eager", is_eager.unwrap_or(is_old));
-    run.know_whether("old", is_old);
-    run.know_whether("asked", is_eager.is_some());
-    run.know_whether("compiled", library.is_compiled);
-    run.know_whether("generates", library.pass != Pass::Whole);
-    run.know_whether("decodes", library.pass == Pass::Decode);
-    run.know_whether("liger", library.kernels == Kernels::Liger);
+    for (fact, holds) in [
+        ("eager", is_eager.unwrap_or(is_old)),
+        ("old", is_old),
+        ("asked", is_eager.is_some()),
+        ("compiled", library.is_compiled),
+        ("generates", library.pass != Pass::Whole),
+        ("decodes", library.pass == Pass::Decode),
+        ("liger", library.kernels == Kernels::Liger),
+    ] {
+        run.know_whether(fact, holds);
+    }
     let outputs = run.files(&files)?;
     refuse_head(c, task, family.task)?;
     diagnostics.extend(unread::report(c, &run.seen)?);
@@ -147,17 +142,11 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
         Config { loss, precision: precision(c), freeze: run.frozen, ..Config::default() };
     let mut graph = run.builder.graph;
     graph.loss = asked.is_some().then_some(loss);
-    graph.loss_place = match () {
-        () if is_own => LossPlace::Script,
-        // Such a class has no entry in the library's table of losses, and the library warns of it in each forward.
-        () if name.ends_with("LMHeadModel") => LossPlace::BehindBreak,
-        () => LossPlace::Model,
-    };
+    graph.loss_place = loss_place(name, is_own);
     graph.options = run.options;
     diagnostics.extend(kernels_setting(library, &graph, family.model_type));
     graph.outputs = outputs;
-    let kept: Vec<ValueId> = graph.cache.iter().map(|(_, kept)| *kept).collect();
-    graph.outputs.extend(kept);
+    graph.outputs.extend(graph.cache.iter().map(|(_, kept)| *kept));
     graph.dims = run.dims;
     // The size of pictures is the configuration's.
     let is_side = |name: &str| [Sizes::HEIGHT, Sizes::WIDTH].iter().any(|end| name.ends_with(end));
@@ -165,6 +154,33 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     graph.diagnostics = diagnostics;
     graph.diagnostics.extend(run.diagnostics);
     Ok((graph, defaults))
+}
+
+/// Refuses a class that is none of the family's.
+fn refuse_other_class(
+    c: Settings<'_>,
+    architecture: Option<&str>,
+    family: &Family,
+) -> Result<(), Error> {
+    let Some(name) = architecture.filter(|class| !is_class(class, family)) else { return Ok(()) };
+    let library = if family.class.is_empty() { "transformers" } else { "torchvision" };
+    let message = say!(
+        "`{name}` is no class of the family `{model_type}` in {library}",
+        name,
+        model_type = family.model_type,
+        library
+    );
+    Err(c.fault(&["architectures"], &message))
+}
+
+/// Where a class computes its loss.
+fn loss_place(class: &str, is_own: bool) -> LossPlace {
+    match () {
+        () if is_own => LossPlace::Script,
+        // Such a class has no entry in the library's table of losses, and the library warns of it in each forward.
+        () if class.ends_with("LMHeadModel") => LossPlace::BehindBreak,
+        () => LossPlace::Model,
+    }
 }
 
 /// Refuses heads that a family does not have.

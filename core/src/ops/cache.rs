@@ -2,6 +2,7 @@
 
 use super::shape_math::dim;
 use super::{Call, Inference, OpError, Operator, Shaped, torch};
+use crate::eager::Tensor;
 use crate::trace::Category;
 
 pub(super) const TABLE: &[Operator] =
@@ -28,7 +29,7 @@ fn cached(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn cached_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (rt, dims) = (call.rt, call.output_type(0)?.dims.clone());
     let pieces = call.tensors();
-    let dtype = pieces.last().map_or(call.output_type(0)?.dtype, |new| new.dtype());
+    let dtype = pieces.last().map_or(call.output_type(0)?.dtype, Tensor::dtype);
     rt.enter_operator("aten::cat");
     let joined = rt.empty_for(Category::Cache, dtype, &dims);
     rt.launch_elementwise(&pieces.iter().collect::<Vec<_>>(), &[&joined]);

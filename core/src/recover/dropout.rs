@@ -204,7 +204,7 @@ fn drop_out(
 
 /// Dropout as the user says: nowhere, or where such a model usually has it.
 pub(super) fn obey(view: &mut View<'_>, config: &Config) {
-    match config.drops() {
+    match config.dropout {
         Dropout::Auto => {}
         Dropout::Off => remove(view),
         Dropout::On if view.nodes().any(|(_, node)| drops(node)) => {}

@@ -30,11 +30,11 @@ const ENDS: u64 = 3;
 
 /// The program that reads one token more, at some numbers of tokens before it.
 #[derive(Clone, Debug)]
-pub struct Decode {
+pub(crate) struct Decode {
     /// Its operators, in the sizes of the first token.
-    pub program: Program,
+    pub(crate) program: Program,
     /// Types at these numbers of tokens, in order: between two, each size is a line.
-    pub at: Vec<(u64, Arc<Typed>)>,
+    pub(crate) at: Vec<(u64, Arc<Typed>)>,
 }
 
 impl Decode {

@@ -21,6 +21,7 @@ mod fixtures;
 mod hf_config;
 mod hooks;
 mod infer;
+mod inference;
 mod inputs;
 mod keras;
 mod levers;

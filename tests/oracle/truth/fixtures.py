@@ -39,7 +39,8 @@ def main_results(arguments: list[str]) -> None:
             print(f'left out: {row.get("arguments", row["model"])}', file=sys.stderr)
             continue
         cells = [row['model'], row['batch'], row['seq'], ' '.join(said)]
-        peaks = [row[f'it{number}_{peak}'] for number in ITERATIONS for peak in PEAKS]
+        # `generate` is called twice only.
+        peaks = [row.get(f'it{number}_{peak}', '') for number in ITERATIONS for peak in PEAKS]
         key = (row['model'], row['batch'], row['seq'] or 0, cells[3])
         found.setdefault(key, [*cells, row['params'], row['buffer_bytes'], *peaks])
     out.writerows(found[key] for key in sorted(found))

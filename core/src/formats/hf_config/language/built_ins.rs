@@ -83,19 +83,7 @@ impl<'t> Run<'t> {
             ("tokens", []) => Ok(self.tokens(None)),
             ("tokens", [Value::Int(longest)]) => Ok(self.tokens(Some(*longest))),
             ("targets", []) => Ok(self.targets()),
-            ("position_ids", []) => Ok(self.position_ids()),
-            (
-                "cached",
-                [new @ Value::Tensor(_), Value::Int(heads), Value::Int(width), has_window],
-            ) => self.cached(new, [*heads, *width], has_window.is_true()),
-            ("kept_layers", []) => {
-                let layers = self.builder.graph.cache.len().div_euclid(2);
-                Ok(Value::Int(i64::try_from(layers).unwrap_or(i64::MAX)))
-            }
-            ("window", [Value::Int(window)]) => {
-                self.builder.graph.window = u64::try_from(*window).ok();
-                Ok(Value::None)
-            }
+            ("position_ids" | "cached" | "kept_layers", given) => self.of_cache(name, given),
             ("numbers", sizes) => self.numbers(DType::Float32, sizes),
             ("image", [channels, sides @ ..]) => self.image(channels, sides),
             ("side", [Value::Int(side)]) => self.side(*side).map(Value::Int),
@@ -292,6 +280,25 @@ impl<'t> Run<'t> {
         }
         let dims = vec![Dim::Named("batch".to_owned()), self.length_of_texts()];
         Value::Tensor(self.builder.input(self.input, DType::Int64, dims))
+    }
+
+    /// Functions of models that keep keys and values.
+    fn of_cache(
+        &mut self,
+        name: &'static str,
+        arguments: &[Value<'t>],
+    ) -> Result<Value<'t>, Error> {
+        match (name, arguments) {
+            ("position_ids", []) => Ok(self.position_ids()),
+            ("cached", [new @ Value::Tensor(_), Value::Int(heads), Value::Int(width), window]) => {
+                self.cached(new, [*heads, *width], window.is_true())
+            }
+            ("kept_layers", []) => {
+                let layers = self.builder.graph.cache.len().div_euclid(2);
+                Ok(Value::Int(i64::try_from(layers).unwrap_or(i64::MAX)))
+            }
+            _ => Err(self.mistake(&say!("`{name}` is not given what it takes", name))),
+        }
     }
 
     /// Positions of the tokens that a pass reads, which `generate` gives.
