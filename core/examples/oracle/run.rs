@@ -94,17 +94,10 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         loss_kernel: text("loss_kernel").map_or(Ok(LossKernel::Torch), str::parse)?,
         kernels: text("kernels").map_or(Ok(Kernels::Torch), str::parse)?,
         evaluation: row["evaluation"] == true,
-        workload: match (size("new_tokens"), row["inference"] == true) {
-            (Some(1..), _) => Workload::Generation,
-            (_, true) => Workload::Inference,
-            _ => Workload::Training,
-        },
-        new_tokens: (size("new_tokens").and_then(NonZeroU64::new))
-            .unwrap_or(Config::default().new_tokens),
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
         pytorch,
         device: device(row)?,
-        ..adapted(row)?
+        ..adapted(row, workload(row))?
     })
 }
 
@@ -129,11 +122,22 @@ fn names(row: &Value, key: &str) -> Vec<String> {
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+/// What was run, and nothing else.
+fn workload(row: &Value) -> Config {
+    let usual = Config::default();
+    let new_tokens = row["new_tokens"].as_u64().and_then(NonZeroU64::new);
+    let workload = match (new_tokens, row["inference"] == true) {
+        (Some(_), _) => Workload::Generation,
+        (None, true) => Workload::Inference,
+        (None, false) => Workload::Training,
+    };
+    Config { workload, new_tokens: new_tokens.unwrap_or(usual.new_tokens), ..usual }
+}
+
 /// Adapters of a recorded run, and the weights below them.
-fn adapted(row: &Value) -> Result<Config> {
+fn adapted(row: &Value, default: Config) -> Result<Config> {
     let size = |key: &str| row[key].as_u64();
     let text = |key: &str| row[key].as_str();
-    let default = Config::default();
     Ok(Config {
         lora: names(row, "lora"),
         lora_rank: size("lora_rank").and_then(NonZeroU64::new).unwrap_or(default.lora_rank),

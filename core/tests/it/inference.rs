@@ -27,7 +27,9 @@ fn peaks_without_gradients_are_those_of_pytorch() {
     for (title, truth, export, half, most) in SETS {
         let rows: Vec<Row> = rows(truth, export);
         writeln!(page, "\n{title}").unwrap();
-        rows.iter().for_each(|row| writeln!(page, "{row}").unwrap());
+        for row in &rows {
+            writeln!(page, "{row}").unwrap();
+        }
         let mut errors: Vec<i64> = rows.iter().map(|row| row.allocated.1.abs()).collect();
         errors.sort_unstable();
         let exact = errors.iter().filter(|&&error| error == 0).count();
@@ -142,7 +144,9 @@ fn the_cache_grows_with_each_token() {
         let model = named(name);
         let mut config = model.defaults().clone();
         config.dims.extend([("batch".to_owned(), 2), ("seq".to_owned(), 96)]);
-        settings.iter().for_each(|(name, value)| config.set(name, value).unwrap());
+        for (name, value) in settings {
+            config.set(name, value).unwrap();
+        }
         let trace = model.trace(&config).unwrap();
         let cached = |storage: &&highwater_core::trace::Storage| {
             storage.category == highwater_core::trace::Category::Cache
