@@ -367,6 +367,10 @@ impl Model {
                     "how this model writes tokens with a cache is not known here: choose the workload inference, for one \
                      forward pass"
                 ),
+                (Some(_), None) => say!(
+                    "the model was written for one forward pass: in a shell, `highwater estimate --workload generation` \
+                     writes it for tokens, too"
+                ),
                 _ => say!(
                     "this input has one forward pass, and not how keys and values are kept: for generation, give the \
                      model's config.json or its name; or choose the workload inference"

@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn large_areas_have_names() {
         let (texts, taken) = placed(&hill(), &[]);
-        expect_test::expect!["activations 80 B at (211, 126); parameters 12 B at (107, 198)"]
+        expect_test::expect!["temporaries 80 B at (211, 126); parameters 12 B at (107, 198)"]
             .assert_eq(&texts);
         assert!(taken.iter().all(|label| label.left >= AREA.left && label.right() <= AREA.right()));
     }

@@ -137,8 +137,10 @@ fn Field(
     let about =
         move || wrong.get().unwrap_or_else(|| value.with(|value| tr(meaning(setting, value))));
     let is_wrong = Signal::derive(move || wrong.with(Option::is_some));
+    let is_idle =
+        Memo::new(move |_| form.config.with(|config| !(setting.bears_on)(config.workload)));
     view! {
-        <div class="field" class:switch=setting.kind == Kind::Flag>
+        <div class="field" class:switch=setting.kind == Kind::Flag hidden=is_idle>
             {control(setting, form, value, is_wrong, take)}
             <p class="hint" class:hint-wrong=is_wrong id=["about-", id].concat()>
                 {about}

@@ -51,6 +51,7 @@ fn keys_are_those_of_the_contract() {
         at("/config"),
         in_order([
             "dims",
+            "workload",
             "precision",
             "memory_format",
             "optimizer",
@@ -69,6 +70,7 @@ fn keys_are_those_of_the_contract() {
             "checkpoint",
             "checkpoint_reentry",
             "checkpoint_offload",
+            "new_tokens",
             "accumulate",
             "freeze",
             "lora",
@@ -128,7 +130,8 @@ fn keys_are_those_of_the_contract() {
             "temporary",
             "workspace",
             "gradient",
-            "optimizer_state"
+            "optimizer_state",
+            "cache"
         ])
     );
     assert_eq!(
@@ -208,6 +211,7 @@ fn every_setting_is_told_also_defaults() {
     let json = estimate(&["--optimizer", "sgd-momentum", "--device", "t4"]);
     let expected = serde_json::json!({
         "dims": {"batch": 1},
+        "workload": "training",
         "precision": "fp32",
         "memory_format": "contiguous",
         "optimizer": "sgd-momentum",
@@ -226,6 +230,7 @@ fn every_setting_is_told_also_defaults() {
         "checkpoint": "none",
         "checkpoint_reentry": "auto",
         "checkpoint_offload": false,
+        "new_tokens": 128,
         "accumulate": 1,
         "freeze": [],
         "lora": [],

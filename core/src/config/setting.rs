@@ -283,9 +283,10 @@ impl Config {
         SETTINGS.iter().filter(|setting| setting.is_changed(self))
     }
 
-    /// The same by name, for people; those that every answer states are left out.
+    /// The same by name, for people; those that every answer states are left out, and those without effect.
     pub fn unusual(&self) -> Vec<(&'static str, String)> {
-        let listed = self.changed().filter(|setting| !setting.stated);
+        let bears = |setting: &&Setting| (setting.bears_on)(self.workload);
+        let listed = self.changed().filter(|setting| !setting.stated).filter(bears);
         listed.map(|setting| (setting.name, setting.value(self).to_string())).collect()
     }
 

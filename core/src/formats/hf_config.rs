@@ -127,8 +127,8 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
         ("old", is_old),
         ("asked", is_eager.is_some()),
         ("compiled", library.is_compiled),
-        ("generates", library.pass != Pass::Whole),
-        ("decodes", library.pass == Pass::Decode),
+        ("generates", library.pass != Pass::Whole && task == "CausalLM"),
+        ("decodes", library.pass == Pass::Decode && task == "CausalLM"),
         ("liger", library.kernels == Kernels::Liger),
     ] {
         run.know_whether(fact, holds);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::forward::Forward;
 use super::loss::Loss;
-use super::{Batch, BatchPlan, Device, Recorded};
+use super::{Batch, BatchPlan, Device, Recorded, compile};
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::launch::Launches;
@@ -59,6 +59,7 @@ pub(crate) fn run(
     config: &Config,
     sink: &Diagnostics,
 ) -> Result<Recorded, Error> {
+    compile::check(prefill, config)?;
     let loss = Loss::none(&prefill.graph, &prefill.typed, config);
     let device = Device::load(&rt, prefill, config, &(), sink)?;
     let plan = BatchPlan {

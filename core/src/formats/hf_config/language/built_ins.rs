@@ -84,6 +84,10 @@ impl<'t> Run<'t> {
             ("tokens", [Value::Int(longest)]) => Ok(self.tokens(Some(*longest))),
             ("targets", []) => Ok(self.targets()),
             ("position_ids" | "cached" | "kept_layers", given) => self.of_cache(name, given),
+            ("window", [Value::Int(window)]) => {
+                self.builder.graph.window = u64::try_from(*window).ok();
+                Ok(Value::None)
+            }
             ("numbers", sizes) => self.numbers(DType::Float32, sizes),
             ("image", [channels, sides @ ..]) => self.image(channels, sides),
             ("side", [Value::Int(side)]) => self.side(*side).map(Value::Int),
