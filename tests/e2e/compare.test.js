@@ -78,6 +78,7 @@ test('an answer is kept, and what changes is told by category and by module', as
   await opened(page, 'distilgpt2.onnx');
   await show(page, 'compare');
   await panel.getByText(/Now: /).waitFor();
+  await panel.getByText('transformer.h.0').first().waitFor();
   const models = await rows(page);
   assert.ok(models.some((row) => /transformer\.h\.0: \+/.test(row)), models.join('\n'));
   assert.ok(await panel.getByRole('button', { name: 'Restore its settings' }).isHidden());

@@ -32,19 +32,12 @@ fn no_layer(number: &str) -> Error {
 
 /// All settings; sizes of dimensions are the model's.
 pub const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "workload",
-        label: "workload",
-        group: Group::Main,
-        stated: true,
-        ..field!(workload, Shape)
-    },
+    Setting { name: "workload", label: "workload", stated: true, ..field!(workload, Shape) },
     Setting {
         name: "new-tokens",
         label: "new tokens",
         about: "written behind each prompt",
         bears_on: Workload::generates,
-        group: Group::Main,
         ..field!(new_tokens, Program)
     },
     Setting {
