@@ -334,13 +334,19 @@ impl Desk {
                 post(&FromWorker::Opened { generation, dims, text, spec, estimate, fault });
                 return;
             }
-            Ok(Found { model, message, name, .. }) => (Ok(model), message, name),
+            Ok(Found { model, rewrite, message, name, .. }) => {
+                (Ok(model.map(|model| (model, rewrite))), message, name)
+            }
             Err(fault) => (Err(fault), None, None),
         };
         let answer = match model {
             Ok(None) => None,
-            Ok(Some(opened)) => {
+            Ok(Some((opened, rewrite))) => {
                 let model = Model::new(&called.unwrap_or(name), opened);
+                let model = match rewrite {
+                    Some(rewrite) => model.rewritten_by(rewrite),
+                    None => model,
+                };
                 Some(self.open(model, config, edited))
             }
             Err(fault) => Some(Err(fault)),

@@ -60,13 +60,13 @@ pub struct Model {
     spec: Option<String>,
     configuration: Option<String>,
     recipe: Option<Recipe>,
-    /// Writes the graph of a configuration with other code. It brings all families along, which the page leaves to
-    /// the program that reads them.
+    /// Writes the graph of a configuration with other code. It brings all families along, so the page has it in the
+    /// program that reads them.
     rewrite: Option<Rewrite>,
 }
 
 /// A configuration and the library whose code runs → the graph.
-type Rewrite = fn(&str, Library) -> Result<Graph, Error>;
+pub type Rewrite = fn(&str, Library) -> Result<Graph, Error>;
 
 /// A graph as it runs: without control flow, and with the types of its values.
 #[derive(Clone, Debug)]
@@ -182,10 +182,10 @@ pub fn open_for(
 ) -> Result<Model, Error> {
     if let Some(recipe) = recipe::open(source, pytorch)? {
         let model = Model::new(recipe.called().unwrap_or(name), recipe.opened()?);
-        return Ok(Model { rewrite: Some(formats::with_library), recipe: Some(recipe), ..model });
+        return Ok(Model { recipe: Some(recipe), ..model.rewritten_by(formats::with_library) });
     }
     let opened = formats::open(source, name)?;
-    Ok(Model { rewrite: Some(formats::with_library), ..Model::new(name, opened) })
+    Ok(Model::new(name, opened).rewritten_by(formats::with_library))
 }
 
 /// The model of an entry of the catalogue, called by its id.
@@ -193,8 +193,7 @@ pub fn open_for(
 /// # Errors
 /// As [`Entry::open`].
 pub fn open_named(entry: &Entry) -> Result<Model, Error> {
-    let model = Model::new(entry.id, entry.open()?);
-    Ok(Model { rewrite: Some(formats::with_library), ..model })
+    Ok(Model::new(entry.id, entry.open()?).rewritten_by(formats::with_library))
 }
 
 impl Model {
@@ -217,6 +216,17 @@ impl Model {
         Arc::make_mut(&mut self.graph).diagnostics.extend(recipe.notes.iter().cloned());
         self.recipe = Some(recipe);
         self
+    }
+
+    /// The model, whose configuration can be written with other code, for other passes and releases of a library.
+    #[must_use]
+    pub fn rewritten_by(self, rewrite: Rewrite) -> Self {
+        Self { rewrite: Some(rewrite), ..self }
+    }
+
+    /// The configuration that the model was written of, where its input has one.
+    pub fn configuration(&self) -> Option<&str> {
+        self.configuration.as_deref()
     }
 
     /// The recipe that states its training, if one was opened.

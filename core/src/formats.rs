@@ -271,7 +271,7 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
 ///
 /// # Errors
 /// When the configuration cannot be read; it could when it was opened.
-pub(crate) fn with_library(configuration: &str, library: Library) -> Result<Graph, Error> {
+pub fn with_library(configuration: &str, library: Library) -> Result<Graph, Error> {
     hf_config::read(configuration, library).map(|(graph, _)| graph)
 }
 

@@ -1,47 +1,77 @@
-//! The row above the batch: whether all weights are trained, or adapters.
+//! The row above the batch: what runs, and in training whether all weights are trained, or adapters.
 
-use highwater_core::config::{Group, Method};
+use highwater_core::Config;
+use highwater_core::config::{Group, Method, Workload};
 use leptos::prelude::*;
 
 use super::fields::{Form, fields};
 use crate::words::language::tr;
 
-/// Full, LoRA or QLoRA, and what each of them leaves to choose.
+/// Training, inference or generation; and of training full, LoRA or QLoRA, with what each leaves to choose.
 #[component]
 pub(crate) fn MethodRow(
     /// What the fields read and ask for.
     form: Form,
 ) -> impl IntoView {
-    let chosen = Memo::new(move |_| form.config.with(Method::of));
-    let choose = move |method: Method| {
-        let mut config = form.config.get_untracked();
-        method.apply(&mut config);
-        form.on_config.run(config);
-    };
-    let choice = move |method: Method| {
-        view! {
-            <label class="method-choice">
-                <input
-                    type="radio"
-                    name="method"
-                    id=["method-", method.name()].concat()
-                    prop:checked=move || chosen.get() == method
-                    on:change=move |_| choose(method)
-                />
-                <span>{tr(method.name())}</span>
-            </label>
-        }
-    };
+    let workload = Memo::new(move |_| form.config.with(|config| config.workload));
+    let method = Memo::new(move |_| form.config.with(Method::of));
+    let trains = move || workload.get().trains();
+    let run = move |wanted: Workload| change(form, move |config| config.workload = wanted);
+    let train = move |wanted: Method| change(form, move |config| wanted.apply(config));
+    let workloads = Workload::ALL.iter().map(|&one| {
+        let chosen = Signal::derive(move || workload.get() == one);
+        choice("workload", one.name(), one.verb(), chosen, move || run(one))
+    });
+    let methods = Method::ALL.map(|one| {
+        let chosen = Signal::derive(move || method.get() == one);
+        choice("method", one.name(), one.name(), chosen, move || train(one))
+    });
+    let about = move || if trains() { method.get().about() } else { workload.get().about() };
     view! {
-        <fieldset class="method">
-            <legend class="hidden-text">{tr("What is trained")}</legend>
-            <div class="method-choices">{Method::ALL.map(choice).collect_view()}</div>
+        <div class="method">
+            <fieldset class="method-choices">
+                <legend class="hidden-text">{tr("What runs")}</legend>
+                {workloads.collect_view()}
+            </fieldset>
+            <fieldset class="method-choices" hidden=move || !trains()>
+                <legend class="hidden-text">{tr("What is trained")}</legend>
+                {methods.into_iter().collect_view()}
+            </fieldset>
             <p class="hint" role="status">
-                {move || tr(chosen.get().about())}
+                {move || tr(about())}
             </p>
-            <div class="method-fields" hidden=move || chosen.get() == Method::Full>
+            <div class="method-fields" hidden=move || !trains() || method.get() == Method::Full>
                 {fields(form, Group::Method)}
             </div>
-        </fieldset>
+        </div>
+    }
+}
+
+/// Asks for other settings.
+fn change(form: Form, by: impl FnOnce(&mut Config)) {
+    let mut config = form.config.get_untracked();
+    by(&mut config);
+    form.on_config.run(config);
+}
+
+/// One of several, of which one is chosen.
+fn choice(
+    group: &'static str,
+    name: &'static str,
+    label: &'static str,
+    chosen: Signal<bool>,
+    choose: impl Fn() + 'static,
+) -> impl IntoView {
+    view! {
+        <label class="method-choice">
+            <input
+                type="radio"
+                name=group
+                id=[group, "-", name].concat()
+                prop:checked=chosen
+                on:change=move |_| choose()
+            />
+            <span>{tr(label)}</span>
+        </label>
     }
 }

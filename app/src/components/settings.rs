@@ -1,5 +1,6 @@
 //! The settings at the top of the answer.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use highwater_core::{Config, Report};
@@ -59,10 +60,36 @@ pub(crate) fn Settings(
                     view! { <DimensionField dim value on_value /> }
                 }
             </For>
+            <Show when=move || config.with(|config| config.workload.generates())>
+                <NewTokens config on_config />
+            </Show>
             <p class="problem" role="alert">
                 {move || problem.get().map(explain)}
             </p>
             <Fields form />
         </form>
     }
+}
+
+/// How many tokens are written behind each prompt.
+#[component]
+fn NewTokens(
+    /// The settings.
+    config: Signal<Config>,
+    /// Other settings are wanted.
+    on_config: Callback<Config>,
+) -> impl IntoView {
+    let dim = OpenDim {
+        name: tr("new tokens"),
+        default: Config::default().new_tokens.get(),
+        batch: false,
+        inputs: Vec::new(),
+    };
+    let value = Signal::derive(move || config.with(|config| config.new_tokens.get()));
+    let on_value = Callback::new(move |tokens: u64| {
+        if let Some(new_tokens) = NonZeroU64::new(tokens) {
+            on_config.run(Config { new_tokens, ..config.get_untracked() });
+        }
+    });
+    view! { <DimensionField dim value on_value /> }
 }

@@ -1,5 +1,6 @@
 //! Sources for the worker: files in slices, and bytes in memory.
 
+use highwater_core::estimate::Rewrite;
 use highwater_core::formats::Opened;
 use highwater_core::graph::Graph;
 use highwater_core::source::Source;
@@ -31,6 +32,8 @@ pub(crate) type Read = Result<Found, Fault>;
 pub(crate) struct Found {
     /// A model.
     pub(crate) model: Option<Opened>,
+    /// What writes its configuration with other code.
+    pub(crate) rewrite: Option<Rewrite>,
     /// What the model is called, where that is not the name of the input.
     pub(crate) name: Option<String>,
     /// A message that memory ran out, or `nvidia-smi`.

@@ -76,6 +76,8 @@ impl Kind {
 /// Where forms have a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
+    /// What runs, and what that leaves to choose.
+    Workload,
     /// Always in view.
     Main,
     /// What is known of the very card that a run has.

@@ -32,11 +32,18 @@ fn no_layer(number: &str) -> Error {
 
 /// All settings; sizes of dimensions are the model's.
 pub const SETTINGS: &[Setting] = &[
-    Setting { name: "workload", label: "workload", stated: true, ..field!(workload, Shape) },
+    Setting {
+        name: "workload",
+        label: "workload",
+        group: Group::Workload,
+        stated: true,
+        ..field!(workload, Shape)
+    },
     Setting {
         name: "new-tokens",
         label: "new tokens",
         about: "written behind each prompt",
+        group: Group::Workload,
         bears_on: Workload::generates,
         ..field!(new_tokens, Program)
     },

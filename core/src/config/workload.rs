@@ -21,6 +21,15 @@ impl Workload {
         matches!(self, Self::Training)
     }
 
+    /// What people do with a model, for forms: one word.
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Training => "Train",
+            Self::Inference => "Infer",
+            Self::Generation => "Generate",
+        }
+    }
+
     /// Whether tokens are written, with a cache of keys and values.
     pub const fn generates(self) -> bool {
         matches!(self, Self::Generation)

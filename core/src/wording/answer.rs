@@ -3,7 +3,7 @@
 use super::place::place;
 use super::{Part, Sentence};
 use crate::bytes;
-use crate::config::Method;
+use crate::config::{Method, Workload};
 use crate::device::Verdict;
 use crate::diagnostic::{ASSUMED_DIMENSION, Severity};
 use crate::estimate::LargestBatch;
@@ -136,18 +136,23 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
         .with("chance", device.chance.unwrap_or_default())
 }
 
-/// `resnet50 at batch 32`, `QLoRA of llama-3.1-8b at batch 1 × 4,096 tokens`.
+/// `resnet50 at batch 32`, `QLoRA of llama-3.1-8b at batch 1 × 4,096 tokens`, `resnet50 in inference at batch 32`.
 fn run(report: &Report) -> Sentence {
-    let (model, dims) = (&report.model, &report.config.dims);
+    let (model, config) = (&report.model, &report.config);
+    let dims = &config.dims;
     let name = match model_name(&model.name) {
         "" => Sentence::of("the model"),
         name => Sentence::name(name),
     };
-    let name = match Method::of(&report.config) {
-        Method::Full => name,
-        method => {
+    let name = match (config.workload, Method::of(config)) {
+        (Workload::Training, Method::Full) => name,
+        (Workload::Training, method) => {
             Sentence::of("{method} of {model}").with("method", method.name()).with("model", name)
         }
+        (Workload::Inference, _) => Sentence::of("{model} in inference").with("model", name),
+        (Workload::Generation, _) => Sentence::of("{model} generating {new} tokens")
+            .with("model", name)
+            .with("new", config.new_tokens.get()),
     };
     let Some(&batch) = model.batch.as_ref().and_then(|dim| dims.get(dim)) else { return name };
     let run = match dims.get(SEQUENCE) {

@@ -37,16 +37,21 @@ pub(crate) fn read(mut input: Opening, name: String) -> Result<Found, Fault> {
     match (model, message) {
         (Err(error), None) => Err(Fault::of(&error)),
         (Ok(model), None) => Ok(match WAITING.take() {
-            None => Found { model: Some(model), ..Found::default() },
+            None => Found { model: Some(model), ..written() },
             Some(recipe) => Found {
                 message: Some(Explained::of_recipe(&recipe, None)),
                 name: recipe.called().map(str::to_owned),
                 model: Some(recipe.over(model)),
-                recording: None,
+                ..written()
             },
         }),
-        (model, message) => Ok(Found { model: model.ok(), message, ..Found::default() }),
+        (model, message) => Ok(Found { model: model.ok(), message, ..written() }),
     }
+}
+
+/// Nothing yet, but what writes a configuration with other code: all families are here.
+fn written() -> Found {
+    Found { rewrite: Some(formats::with_library), ..Found::default() }
 }
 
 /// The model of a recipe with its settings; a recipe without one waits for it. An allocation that failed in the same
@@ -60,7 +65,7 @@ fn trained(recipe: Recipe, failed: Option<Explained>) -> Found {
     let message = failed.or_else(|| Some(Explained::of_recipe(&recipe, missing)));
     let (model, name) = (opened.ok(), recipe.called().map(str::to_owned));
     WAITING.set(model.is_none().then_some(recipe));
-    Found { model, name, message, recording: None }
+    Found { model, name, message, ..written() }
 }
 
 /// The names of all models of the catalogue, a line for each.
