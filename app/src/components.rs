@@ -44,6 +44,7 @@ mod readings;
 mod readout;
 mod recorded;
 mod segment_map;
+mod serving;
 mod settings;
 mod share_button;
 mod shown;

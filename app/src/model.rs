@@ -10,6 +10,7 @@ pub(crate) mod language;
 pub(crate) mod lessons;
 pub(crate) mod protocol;
 pub(crate) mod section;
+pub(crate) mod serving;
 pub(crate) mod state;
 pub(crate) mod theme;
 pub(crate) mod times;

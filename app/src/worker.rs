@@ -264,6 +264,14 @@ impl Desk {
                 });
             }),
             ToWorker::Times { generation, all } => self.ask_times(generation, all),
+            ToWorker::Serve { settings, device } => spawn_local(async move {
+                let server = parts::readers::server().await;
+                DESK.with_borrow(|desk| {
+                    let Some(model) = &desk.model else { return };
+                    let answer = server.map(|serve| serve(model, &settings, &device));
+                    post(&FromWorker::Served { answer: answer.unwrap_or_default() });
+                });
+            }),
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
                 self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
@@ -330,8 +338,16 @@ impl Desk {
                 (self.model, self.newest, self.recording) = (None, None, Some(recording));
                 self.follow_recorded(generation, &estimate.report);
                 let (dims, text, spec) = (Vec::new(), None, None);
-                let fault = None;
-                post(&FromWorker::Opened { generation, dims, text, spec, estimate, fault });
+                let (is_written, fault) = (false, None);
+                post(&FromWorker::Opened {
+                    generation,
+                    dims,
+                    text,
+                    spec,
+                    is_written,
+                    estimate,
+                    fault,
+                });
                 return;
             }
             Ok(Found { model, rewrite, message, name, .. }) => {
@@ -357,8 +373,10 @@ impl Desk {
                 Ok((dims, estimate, simulation, fault)) => {
                     self.timer.sample = None;
                     self.follow(generation, &estimate.report, simulation);
-                    let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
-                    FromWorker::Opened { generation, dims, text, spec, estimate, fault }
+                    let model = self.model.as_ref();
+                    let spec = model.and_then(|model| Some(model.spec()?.to_owned()));
+                    let is_written = model.is_some_and(|model| model.configuration().is_some());
+                    FromWorker::Opened { generation, dims, text, spec, is_written, estimate, fault }
                 }
                 Err(Fault { reason, place, .. }) => {
                     FromWorker::Refused { generation, reason, place, text }

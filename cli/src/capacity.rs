@@ -105,7 +105,7 @@ fn one(answer: &Answer, row: &Row, change: Option<(String, Row)>) -> String {
     };
     let of = format!("of {}", row.total);
     line("budget", row.budget.to_string(), of);
-    line("weights", row.weights.to_string(), answer.weights.to_owned());
+    line("weights", row.weights.to_string(), answer.weights.clone());
     let batch = format!(
         "a batch of {} tokens and {} requests",
         grouped(row.max_num_batched_tokens),
@@ -114,7 +114,7 @@ fn one(answer: &Answer, row: &Row, change: Option<(String, Row)>) -> String {
     if row.activations.0 > 0 {
         line("work", row.activations.to_string(), batch);
     }
-    let range = |range: serving::Range| format!("{} to {}", range.least, range.most);
+    let range = |range: device::Context| format!("{} to {}", range.least, range.most);
     line("outside PyTorch", row.non_torch.likely.to_string(), range(row.non_torch));
     if row.graphs.most.0 > 0 {
         line("CUDA graphs", row.graphs.likely.to_string(), range(row.graphs));

@@ -170,7 +170,7 @@ impl Class {
 const CONTEXT_DOUBT: Bytes = Bytes::mib(100);
 
 /// What a process has in use besides the allocator's memory: the CUDA context and libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     /// SIZE: one process in twenty has less.
     pub least: Bytes,
@@ -181,6 +181,11 @@ pub struct Context {
 }
 
 impl Context {
+    /// MiB: the least, what is expected, and the most.
+    pub(crate) const fn mib(least: u64, likely: u64, most: u64) -> Self {
+        Self { least: Bytes::mib(least), likely: Bytes::mib(likely), most: Bytes::mib(most) }
+    }
+
     /// One that was measured, of this model or another: models differ in the kernels that they load.
     pub fn about(size: Bytes) -> Self {
         Self { least: size - CONTEXT_DOUBT, likely: size, most: size + CONTEXT_DOUBT }

@@ -6,10 +6,13 @@
 //! - [`Serving`] has the settings of the server. [`answer`] computes a [`Row`] for each GPU.
 //! - Rules and their sources: `docs/inference.md`. The measured errors: `tests/fixtures/serving/errors.txt`.
 
-use serde::Serialize;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::bytes::{Bytes, grouped};
-use crate::device::Device;
+use crate::config::choice;
+use crate::device::{Context, Device};
 use crate::error::{Error, ErrorKind};
 use crate::sentence::Sentence;
 
@@ -30,42 +33,20 @@ pub use self::profile::Sampler;
 pub use self::vllm::Release;
 pub use self::weights::{Format, Weights};
 
-/// A server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Engine {
-    /// vLLM with its V1 engine.
-    #[default]
-    Vllm,
-    /// `SGLang`.
-    Sglang,
-    /// llama.cpp's server.
-    #[serde(rename = "llama.cpp")]
-    LlamaCpp,
-}
-
-impl Engine {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Vllm => "vllm",
-            Self::Sglang => "sglang",
-            Self::LlamaCpp => "llama.cpp",
-        }
-    }
-
-    /// The name in sentences.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Vllm => "vLLM",
-            Self::Sglang => "SGLang",
-            Self::LlamaCpp => "llama.cpp",
-        }
+choice! {
+    /// A server.
+    pub enum Engine ("server") {
+        /// vLLM with its V1 engine.
+        Vllm = "vllm", "vLLM", "",
+        /// `SGLang`.
+        Sglang = "sglang", "SGLang", "",
+        /// llama.cpp's server.
+        LlamaCpp = "llama.cpp", "llama.cpp", "",
     }
 }
 
 /// How a server is started; `None` is the server's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
     /// The server.
     pub engine: Engine,
@@ -95,8 +76,28 @@ pub struct Serving {
     pub gpu_layers: Option<u64>,
 }
 
+impl Default for Serving {
+    fn default() -> Self {
+        Self {
+            engine: Engine::Vllm,
+            context: 0,
+            utilization: None,
+            kv_type: KvType::Auto,
+            weights: None,
+            tp: 1,
+            max_num_seqs: None,
+            max_num_batched_tokens: None,
+            is_eager: false,
+            vllm: Release::default(),
+            sampler: None,
+            block: None,
+            gpu_layers: None,
+        }
+    }
+}
+
 /// A decimal fraction, in ten thousandths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Share(pub u64);
 
@@ -125,26 +126,8 @@ impl Share {
     }
 }
 
-/// A size of which only a range is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Range {
-    /// SIZE: the smallest that was seen.
-    pub least: Bytes,
-    /// SIZE: what is assumed.
-    pub likely: Bytes,
-    /// SIZE: the largest that was seen.
-    pub most: Bytes,
-}
-
-impl Range {
-    /// MiB: the smallest that was seen, what is assumed, and the largest that was seen.
-    pub(crate) const fn mib(least: u64, likely: u64, most: u64) -> Self {
-        Self { least: Bytes::mib(least), likely: Bytes::mib(likely), most: Bytes::mib(most) }
-    }
-}
-
 /// Whether a server starts and serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
     /// At least one request of the whole context.
@@ -158,10 +141,10 @@ pub enum Fit {
 }
 
 /// What a server has on one GPU. Sizes are of one rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Id of the GPU.
-    pub device: &'static str,
+    pub device: String,
     /// Its name.
     pub name: String,
     /// Whether it serves.
@@ -175,9 +158,9 @@ pub struct Row {
     /// SIZE: what the largest batch needs for a while. Zero where the engine does not measure it.
     pub activations: Bytes,
     /// SIZE: libraries and communication.
-    pub non_torch: Range,
+    pub non_torch: Context,
     /// SIZE: CUDA graphs, where the budget counts them.
-    pub graphs: Range,
+    pub graphs: Context,
     /// SIZE: the cache.
     pub cache: Bytes,
     /// SIZE: what is lacking for one request of the whole context.
@@ -199,14 +182,14 @@ pub struct Row {
 }
 
 /// The answer for all GPUs that are asked about.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// Name of the model.
     pub model: String,
     /// The server and its release.
     pub engine: String,
     /// How the weights are stored: `awq`.
-    pub weights: &'static str,
+    pub weights: String,
     /// COUNT: tokens of a request.
     pub context: u64,
     /// COUNT: GPUs that share each layer.
@@ -245,7 +228,7 @@ pub fn answer(
     Ok(Answer {
         model: model.name.clone(),
         engine,
-        weights: if model.is_gguf() { "gguf" } else { weights.format.name() },
+        weights: if model.is_gguf() { "gguf" } else { weights.format.name() }.to_owned(),
         context: settings.context,
         tp: settings.tp,
         bytes_per_token: model.cache.bytes_per_token(settings.kv_type, settings.tp),
@@ -365,6 +348,17 @@ impl Row {
     }
 }
 
+/// Another way to start a server, and what it gives on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The change, as it is written on the command line: `--kv-type fp8`.
+    pub flag: String,
+    /// All settings with it.
+    pub settings: Serving,
+    /// What the server has.
+    pub row: Row,
+}
+
 /// The smallest change of the settings with which a request of the whole context fits on a GPU, and the row that it
 /// gives; `None` where it fits already, or where no single change is enough.
 pub fn smallest_change(
@@ -372,21 +366,25 @@ pub fn smallest_change(
     settings: &Serving,
     device: &'static Device,
 ) -> Option<(String, Row)> {
-    let serves = |settings: &Serving| -> Option<Row> {
-        let answer = answer(model, settings, &[device]).ok()?;
-        answer.rows.into_iter().find(|row| row.fit == Fit::Serves)
-    };
-    if serves(settings).is_some() {
+    let serves = |row: &Row| row.fit == Fit::Serves;
+    if answer(model, settings, &[device]).ok()?.rows.iter().any(serves) {
         return None;
     }
-    changes(model, settings).find_map(|(flag, changed)| Some((flag, serves(&changed)?)))
+    let change = changes(model, settings, device).into_iter().find(|change| serves(&change.row))?;
+    Some((change.flag, change.row))
+}
+
+/// What single changes of the settings give on a GPU, the smallest change first.
+pub fn changes(model: &Served, settings: &Serving, device: &'static Device) -> Vec<Change> {
+    let row = |settings: &Serving| answer(model, settings, &[device]).ok()?.rows.pop();
+    let variants = variants(model, settings).into_iter();
+    let answered = variants
+        .filter_map(|(flag, settings)| Some(Change { row: row(&settings)?, flag, settings }));
+    answered.collect()
 }
 
 /// Changes of the settings, the smallest first.
-fn changes<'a>(
-    model: &'a Served,
-    settings: &'a Serving,
-) -> impl Iterator<Item = (String, Serving)> + 'a {
+fn variants(model: &Served, settings: &Serving) -> Vec<(String, Serving)> {
     let with = |flag: String, change: &dyn Fn(&mut Serving)| {
         let mut changed = settings.clone();
         change(&mut changed);
@@ -427,5 +425,61 @@ fn changes<'a>(
             all.push(with(format!("--tp {tp}"), &|settings| settings.tp = tp));
         }
     }
-    all.into_iter()
+    all
+}
+
+impl Serving {
+    /// What starts the server in a shell; weights in another format are another checkpoint, which a comment states.
+    pub fn command(&self, model: &Served) -> String {
+        let text = |count: &dyn fmt::Display| Some(count.to_string());
+        let share = self.utilization.map(Share::text);
+        let fp8 = (self.kv_type == KvType::Fp8).then(|| "fp8_e4m3".to_owned());
+        let tp = (self.tp > 1).then(|| self.tp.to_string());
+        let [rows, tokens] = [self.max_num_seqs, self.max_num_batched_tokens]
+            .map(|count| count.map(|count| count.to_string()));
+        let (start, flags): (&str, &[(&str, Option<String>)]) = match self.engine {
+            Engine::Vllm => (
+                "vllm serve",
+                &[
+                    ("--max-model-len", text(&self.context)),
+                    ("--gpu-memory-utilization", share),
+                    ("--kv-cache-dtype", fp8),
+                    ("--tensor-parallel-size", tp),
+                    ("--max-num-seqs", rows),
+                    ("--max-num-batched-tokens", tokens),
+                    ("--block-size", self.block.map(|block| block.to_string())),
+                    ("--enforce-eager", self.is_eager.then(String::new)),
+                ],
+            ),
+            Engine::Sglang => (
+                "python -m sglang.launch_server --model-path",
+                &[
+                    ("--context-length", text(&self.context)),
+                    ("--mem-fraction-static", share),
+                    ("--kv-cache-dtype", fp8),
+                    ("--tp-size", tp),
+                    ("--max-running-requests", rows),
+                    ("--chunked-prefill-size", tokens),
+                ],
+            ),
+            Engine::LlamaCpp => (
+                "llama-server --model",
+                &[
+                    ("--ctx-size", text(&self.context)),
+                    ("--n-gpu-layers", self.gpu_layers.map(|layers| layers.to_string())),
+                ],
+            ),
+        };
+        let stated = flags.iter().filter_map(|(flag, value)| Some((flag, value.as_ref()?)));
+        let stated: String = stated
+            .map(|(flag, value)| format!(" \\\n  {flag} {value}").trim_end().to_owned())
+            .collect();
+        let other = self.weights.as_ref().filter(|weights| **weights != model.weights);
+        let other = other.map_or_else(String::new, |weights| {
+            format!("# MODEL: a checkpoint in {}\n", weights.format.name())
+        });
+        let name = if other.is_empty() { model.name.as_str() } else { "MODEL" };
+        let name = if name.contains(' ') { "MODEL" } else { name };
+        format!("{other}{start} {name}{stated}\n")
+    }
 }

@@ -31,7 +31,7 @@ use crate::trace::{LabelId, Phase};
 pub use self::clock::Clock;
 pub use self::machine::Machine;
 use self::machine::Ran;
-pub use self::timing::Timing;
+pub use self::timing::{Generation, Timing};
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
 /// The facts about a GPU that decide over times.
@@ -208,6 +208,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// The time from the first kernel to the end of the last, where the host waits for nothing else.
+    pub fn span(&self) -> Picoseconds {
+        self.device.max(self.launch)
+    }
+
     fn add(&mut self, other: &Self) {
         self.device += other.device;
         self.launch += other.launch;
@@ -287,9 +292,14 @@ impl StepTime {
         if self.loader == Picoseconds::default() { used.in_idlest_loop() } else { used }
     }
 
-    /// The time of the step: the host launches kernels while the device runs, and a loader works ahead.
+    /// The time of the step: the host launches kernels while the device runs, and a loader works ahead. Passes of
+    /// generation do not overlap, for the host waits for each token.
     pub fn step(&self) -> Picoseconds {
-        self.all.device.max(self.all.launch).max(self.loader)
+        let mut passes = Picoseconds::default();
+        for phase in [Phase::Prefill, Phase::Decode] {
+            passes += self.by_phase.get(&phase).map_or_else(Picoseconds::default, Part::span);
+        }
+        if passes > Picoseconds::default() { passes } else { self.all.span().max(self.loader) }
     }
 
     /// What most of the step waits for.

@@ -31,6 +31,7 @@ use super::open_field::Opens;
 use super::others::OthersView;
 use super::readings::Readings;
 use super::recorded::RecordedView;
+use super::serving::{ServingViewProps, serving_view};
 use super::source_editor::SourceEditor;
 use super::tabs::{SectionPanel, Sections, Tabs};
 use super::timeline::Timeline;
@@ -142,6 +143,10 @@ struct Actions {
     times: RwSignal<Option<Timed>>,
     /// Ask how long a step of the newest answer takes; with all tables, or without.
     ask_times: Callback<bool>,
+    /// What a server has on each GPU.
+    capacity: RwSignal<Option<Vec<u8>>>,
+    /// Ask for it, with these settings.
+    ask_capacity: Callback<Vec<u8>>,
     /// Speak another language.
     speak: Callback<Language>,
     /// Give lessons.
@@ -207,6 +212,10 @@ impl Actions {
             ask_others: Callback::new(move |()| engine.with_value(Engine::ask_others)),
             times: engine.with_value(|engine| engine.times),
             ask_times: Callback::new(move |all| engine.with_value(|engine| engine.ask_times(all))),
+            capacity: engine.with_value(|engine| engine.capacity),
+            ask_capacity: Callback::new(move |settings| {
+                engine.with_value(|engine| engine.ask_capacity(settings));
+            }),
             speak: Callback::new(move |language| {
                 preferences::choose_language(state.language, language);
             }),
@@ -280,6 +289,9 @@ fn Page(
     let sections = Sections {
         chosen: state.section,
         recorded: derived.recorded.into(),
+        is_written: Signal::derive(move || {
+            state.loaded.with(|l| l.as_ref().is_some_and(|l| l.is_written))
+        }),
         printing: printing.into(),
     };
     view! {
@@ -614,6 +626,17 @@ fn Details(
         kept: state.kept,
         on_config: Callback::new(move |config| state.config.set(config)),
     };
+    let served = move || ServingViewProps {
+        settings: state.serving,
+        capacity: actions.capacity,
+        device: Memo::new(move |_| state.config.with(|config| config.device.clone())).into(),
+        report: follow(Section::Servers),
+        shown: sections.is_shown(Section::Servers),
+        on_ask: actions.ask_capacity,
+        on_device: Callback::new(move |id: String| {
+            state.config.update(|config| config.choose_device(&id));
+        }),
+    };
     view! {
         <SectionPanel sections section=Section::Gpus>
             <GpuTable
@@ -627,6 +650,9 @@ fn Details(
                     state.config.update(|config| config.choose_device(&id));
                 })
             />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Servers>
+            {later(sections.is_shown(Section::Servers), serving_view, served)}
         </SectionPanel>
         <SectionPanel sections section=Section::Time>
             <TimesView

@@ -15,6 +15,8 @@ pub(crate) struct Sections {
     pub(crate) chosen: RwSignal<Section>,
     /// Whether the answer is of a recorded run, which has fewer.
     pub(crate) recorded: Signal<bool>,
+    /// Whether the model was written of a configuration.
+    pub(crate) is_written: Signal<bool>,
     /// Whether the page is being printed, with several sections below each other.
     pub(crate) printing: Signal<bool>,
 }
@@ -22,8 +24,11 @@ pub(crate) struct Sections {
 impl Sections {
     /// The sections that there are, in the order of the tabs.
     fn all(self) -> Vec<Section> {
-        let recorded = self.recorded.get();
-        Section::ALL.into_iter().filter(|section| !recorded || section.has_recorded()).collect()
+        let (recorded, is_written) = (self.recorded.get(), self.is_written.get());
+        let has = |section: &Section| {
+            (!recorded || section.has_recorded()) && (is_written || !section.needs_configuration())
+        };
+        Section::ALL.into_iter().filter(has).collect()
     }
 
     /// Whether a section is seen.

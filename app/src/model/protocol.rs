@@ -112,6 +112,13 @@ pub(crate) enum ToWorker {
         /// Whether with all tables.
         all: bool,
     },
+    /// Tell what a server has on each GPU.
+    Serve {
+        /// How it is started, packed: only the parts of the program that draw and answer know it.
+        settings: Vec<u8>,
+        /// Id of the GPU for which it is also started otherwise.
+        device: String,
+    },
     /// Look for a message's allocation in every step that is estimated, or for none any more.
     Seek {
         /// The allocation.
@@ -150,6 +157,8 @@ pub(crate) enum FromWorker {
         text: Option<String>,
         /// The model as a layer spec, where its format is one or was translated to one.
         spec: Option<String>,
+        /// Whether its configuration was read, which servers need.
+        is_written: bool,
         /// Its first estimate.
         estimate: Estimate,
         /// Why a setting of the page means nothing to this model, and was taken back.
@@ -255,6 +264,11 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// Without rows where they cannot be asked.
         others: Others,
+    },
+    /// What a server has on each GPU, or why there is no answer.
+    Served {
+        /// The answer, packed; nothing where what answers did not arrive.
+        answer: Vec<u8>,
     },
     /// How long a step takes.
     Times {

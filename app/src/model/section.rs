@@ -12,6 +12,8 @@ pub(crate) enum Section {
     Suggestions,
     /// Every GPU.
     Gpus,
+    /// What servers keep on each GPU.
+    Servers,
     /// How long a step takes.
     Time,
     /// The need over the batch or the length.
@@ -28,11 +30,12 @@ pub(crate) enum Section {
 
 impl Section {
     /// All of them, in the order of the tabs.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Timeline,
         Self::Peak,
         Self::Suggestions,
         Self::Gpus,
+        Self::Servers,
         Self::Time,
         Self::Growth,
         Self::Allocator,
@@ -48,6 +51,7 @@ impl Section {
             Self::Peak => "peak",
             Self::Suggestions => "suggestions",
             Self::Gpus => "gpus",
+            Self::Servers => "servers",
             Self::Time => "time",
             Self::Growth => "growth",
             Self::Allocator => "allocator",
@@ -64,6 +68,7 @@ impl Section {
             Self::Peak => "What sets the peak",
             Self::Suggestions => "Suggestions",
             Self::Gpus => "All GPUs",
+            Self::Servers => "Servers",
             Self::Time => "Time",
             Self::Growth => "Growth",
             Self::Allocator => "Allocator",
@@ -75,7 +80,20 @@ impl Section {
 
     /// Whether a recorded run has it: such a run has no model to vary.
     pub(crate) const fn has_recorded(self) -> bool {
-        !matches!(self, Self::Peak | Self::Suggestions | Self::Time | Self::Growth | Self::Others)
+        !matches!(
+            self,
+            Self::Peak
+                | Self::Suggestions
+                | Self::Servers
+                | Self::Time
+                | Self::Growth
+                | Self::Others
+        )
+    }
+
+    /// Whether only a model has it that was written of a configuration.
+    pub(crate) const fn needs_configuration(self) -> bool {
+        matches!(self, Self::Servers)
     }
 
     /// Whether a printed page has it.

@@ -73,6 +73,8 @@ pub(crate) struct Engine {
     pub(crate) others: RwSignal<Option<Others>>,
     /// How long a step takes; the one before stays until the next is there.
     pub(crate) times: RwSignal<Option<Timed>>,
+    /// What a server has on each GPU, packed; the one before stays until the next is there.
+    pub(crate) capacity: RwSignal<Option<Vec<u8>>>,
 }
 
 /// The line's own memory; the user never sees it.
@@ -157,6 +159,7 @@ impl Engine {
             names: RwSignal::new(String::new()),
             others: RwSignal::new(None),
             times: RwSignal::new(None),
+            capacity: RwSignal::new(None),
         };
         engine.start_worker();
         engine
@@ -299,6 +302,12 @@ impl Engine {
         }
     }
 
+    /// Asks what a server has on each GPU.
+    pub(crate) fn ask_capacity(&self, settings: Vec<u8>) {
+        let device = self.state.config.with_untracked(|config| config.device.clone());
+        self.line.borrow().send(&ToWorker::Serve { settings, device }, &JsValue::NULL);
+    }
+
     /// Number of the request that the newest answer is for.
     fn answered(&self) -> Option<u64> {
         self.state.answer.with_untracked(|answer| answer.as_ref().map(|answer| answer.generation))
@@ -378,8 +387,8 @@ impl Engine {
                 self.line.borrow_mut().has_names = !names.is_empty();
                 self.names.set(names);
             }
-            FromWorker::Opened { generation, dims, text, spec, estimate, fault } => {
-                self.opened(generation, dims, text, spec, estimate);
+            FromWorker::Opened { generation, dims, text, spec, is_written, estimate, fault } => {
+                self.opened(generation, (dims, text, spec, is_written), estimate);
                 let taken_back = |fault| ConfigProblem { fault, taken_back: true };
                 self.state.config_problem.set(fault.map(taken_back));
             }
@@ -438,6 +447,7 @@ impl Engine {
                 }
             }
             FromWorker::Times { generation, answer } => self.timed(generation, answer),
+            FromWorker::Served { answer } => self.capacity.set(Some(answer)),
             FromWorker::LeverTime { generation, lever, percent } => {
                 self.lever_timed(generation, lever, percent);
             }
@@ -454,9 +464,7 @@ impl Engine {
     fn opened(
         &self,
         generation: u64,
-        dims: Vec<OpenDim>,
-        text: Option<String>,
-        spec: Option<String>,
+        (dims, text, spec, is_written): (Vec<OpenDim>, Option<String>, Option<String>, bool),
         estimate: Estimate,
     ) {
         let Some(Request::Open(opening)) = self.line.borrow_mut().answered(generation) else {
@@ -493,6 +501,7 @@ impl Engine {
             let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
             self.times.set(None);
+            self.capacity.set(None);
             state.notice.set(notice);
             if opening.by == By::Text && !text.as_deref().is_some_and(is_name) {
                 state.write(&name, text, None);
@@ -509,7 +518,7 @@ impl Engine {
         let is_new = matches!(opening.by, By::File | By::Text);
         let is_sample = opening.by == By::Page
             || (opening.by == By::Restart && untrack(move || state.is_sample()));
-        state.loaded.set(Some(Loaded { name, own_file, is_sample, dims, spec }));
+        state.loaded.set(Some(Loaded { name, own_file, is_sample, dims, spec, is_written }));
         self.answer(generation, estimate, wanted);
         if is_new {
             state.opened.update(|opened| *opened += 1);

@@ -107,11 +107,11 @@ macro_rules! choice {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let name = String::deserialize(deserializer)?;
+                let name = <String as serde::Deserialize>::deserialize(deserializer)?;
                 name.parse().map_err(serde::de::Error::custom)
             }
         }
     };
 }
 
-pub(super) use choice;
+pub(crate) use choice;

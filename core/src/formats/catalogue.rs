@@ -16,6 +16,9 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::sentence::Sentence;
 
+/// What a model of the catalogue is recognised as.
+pub const FORMAT: &str = "published configuration";
+
 /// COUNT: parameters from which a model is large.
 const LARGE: u64 = 3_000_000_000;
 
@@ -124,7 +127,7 @@ impl Entry {
         let (graph, stated) = hf_config::read(&configuration, Library::default())?;
         Ok(Opened {
             graph,
-            recognised: Recognised::new("published configuration", Fidelity::Template),
+            recognised: Recognised::new(FORMAT, Fidelity::Template),
             defaults: Config { loss: stated.loss, freeze: stated.freeze, ..self.settings() },
             spec: None,
             configuration: Some(configuration),

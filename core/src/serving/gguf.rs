@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::bytes::Bytes;
-use crate::device::Device;
+use crate::device::{Context, Device};
 use crate::error::{Error, ErrorKind};
 use crate::source::Source;
 
@@ -15,7 +15,7 @@ use super::cache::{Division, count};
 use super::model::Served;
 use super::vllm::{Parts, finish};
 use super::weights::Weights;
-use super::{Range, Row, Serving};
+use super::{Row, Serving};
 
 /// What llama.cpp has on a GPU: the whole memory but for the CUDA context.
 pub(super) fn row(
@@ -46,8 +46,8 @@ pub(super) fn row(
         budget: settings.utilization.map_or(device.capacity, |share| share.of(device.capacity)),
         weights: model.stored.as_deref().map_or_else(all, stored),
         activations: Bytes::ZERO,
-        non_torch: Range { least: context.least, likely: context.likely, most: context.most },
-        graphs: Range::default(),
+        non_torch: context,
+        graphs: Context::default(),
     };
     let per_token = part(model.cache.bytes_per_token(settings.kv_type, settings.tp));
     let request = part(model.cache.request(settings.kv_type, settings.tp, settings.context));

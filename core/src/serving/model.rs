@@ -121,14 +121,36 @@ impl Served {
             },
             (None, None) => return Ok(None),
         };
-        let mut served = Self::read(&entry.configuration(), entry.name)?;
-        let published = PUBLISHED.iter().find(|(family, _)| *family == entry.family());
-        match (weights, published) {
-            (Some(weights), _) => served.weights = weights,
-            (None, Some((_, format))) => served.weights = Weights::of(*format),
-            (None, None) => {}
+        let text = entry.configuration();
+        let served = Self::of_configuration(Some(&text), entry.name, true)?;
+        let weights = weights.unwrap_or_else(|| served.weights.clone());
+        Ok(Some(Self { weights, ..served }))
+    }
+
+    /// A model that was opened: its configuration, with the weights as they are published where it is of the
+    /// catalogue.
+    ///
+    /// # Errors
+    /// As [`Served::read`]; and when the model was not written of a configuration.
+    pub fn of_configuration(
+        configuration: Option<&str>,
+        name: &str,
+        is_published: bool,
+    ) -> Result<Self, Error> {
+        let configuration = configuration.ok_or_else(|| {
+            let message = say!(
+                "a server's model is a name or a `config.json`: the file that is open has no configuration"
+            );
+            Error::new(ErrorKind::WrongFormat, message)
+        })?;
+        let mut served = Self::read(configuration, name)?;
+        let whole: Option<Value> =
+            serde_json::from_str(configuration).ok().filter(|_| is_published);
+        let family = whole.as_ref().and_then(|whole| whole.get("model_type")?.as_str());
+        if let Some((_, format)) = PUBLISHED.iter().find(|(known, _)| family == Some(*known)) {
+            served.weights = Weights::of(*format);
         }
-        Ok(Some(served))
+        Ok(served)
     }
 
     /// The model of a `config.json`.
@@ -155,7 +177,8 @@ impl Served {
         if let Some(stated) = stated.filter(|stated| !stated.is_null()) {
             weights = Weights::read(&stated).ok_or_else(|| {
                 let method = stated.get("quant_method").and_then(Value::as_str).unwrap_or("?");
-                let known = Format::names().collect::<Vec<_>>().join(", ");
+                let known = Format::ALL.iter().map(|format| format.name());
+                let known = known.collect::<Vec<_>>().join(", ");
                 wrong(say!(
                     "`quantization_config` states the method `{method}`, which is unknown here; remove it and set \
                      `--weights` to one of {known}",

@@ -4,35 +4,24 @@
 //! The lists below are the allocations that are alive at each peak, from `vllm/v1/sample` and `vllm/model_executor`.
 //! The sampler's were recorded from PyTorch's own allocator, with the real scratch of its sorts.
 
-use serde::Serialize;
-
 use crate::bytes::Bytes;
+use crate::config::choice;
 
 use super::model::Served;
 
-/// How vLLM restricts a sample to the most likely tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sampler {
-    /// By sorting all logits.
-    Sort,
-    /// By a kernel of Triton, from 0.17 on.
-    Triton,
-    /// By kernels of `FlashInfer`, where that is installed and chosen.
-    FlashInfer,
+choice! {
+    /// How vLLM restricts a sample to the most likely tokens.
+    pub enum Sampler ("sampler") {
+        /// By sorting all logits.
+        Sort = "sort", "sort", "",
+        /// By a kernel of Triton, from 0.17 on.
+        Triton = "triton", "Triton", "",
+        /// By kernels of `FlashInfer`, where that is installed and chosen.
+        FlashInfer = "flashinfer", "FlashInfer", "",
+    }
 }
 
 impl Sampler {
-    /// The sampler of a name.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text.to_ascii_lowercase().as_str() {
-            "sort" => Self::Sort,
-            "triton" => Self::Triton,
-            "flashinfer" => Self::FlashInfer,
-            _ => return None,
-        })
-    }
-
     /// COUNT: rows from which Triton's kernel is chosen.
     const TRITON_ROWS: u64 = 8;
     /// COUNT: rows from which PyTorch sorts each by itself.

@@ -4,14 +4,14 @@
 //! server reserves. Source: `sglang/srt/server_args.py` and `model_executor/model_runner.py`.
 
 use crate::bytes::Bytes;
-use crate::device::Device;
+use crate::device::{Context, Device};
 
 use super::cache::Division;
 use super::model::Served;
 use super::profile;
 use super::vllm::{Parts, finish};
 use super::weights::Weights;
-use super::{Range, Row, Serving, Share};
+use super::{Row, Serving, Share};
 
 /// COUNT: requests that run at once at most, where nothing limits them.
 const REQUESTS: u64 = 4096;
@@ -36,7 +36,7 @@ pub(super) fn row(
         weights: profile::blocks(model.sizes(weights, tp).into_iter()),
         activations: Bytes::ZERO,
         non_torch: communication(device, tp),
-        graphs: Range::default(),
+        graphs: Context::default(),
     };
     let per_token = model.cache.bytes_per_token(settings.kv_type, tp);
     let request = per_token.times(settings.context);
@@ -80,10 +80,14 @@ fn reserved(total: Bytes, chunk: u64, requests: u64, tp: u64) -> Bytes {
 }
 
 /// SIZE: the CUDA context, which the free memory lacks from the start, and NCCL.
-fn communication(device: &Device, tp: u64) -> Range {
+fn communication(device: &Device, tp: u64) -> Context {
     let context = device.context_range(false);
     let nccl = if tp > 1 { Bytes::mib(400) } else { Bytes::ZERO };
-    Range { least: context.least + nccl, likely: context.likely + nccl, most: context.most + nccl }
+    Context {
+        least: context.least + nccl,
+        likely: context.likely + nccl,
+        most: context.most + nccl,
+    }
 }
 
 #[cfg(test)]

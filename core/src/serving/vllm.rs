@@ -5,18 +5,20 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::Bytes;
 use crate::config::PyTorch;
-use crate::device::Device;
+use crate::device::{Context, Device};
 
 use super::cache::{Division, Terms};
 use super::model::Served;
 use super::profile::{self, Batch, Sampler};
 use super::weights::{Format, Weights};
-use super::{Fit, Range, Row, Serving, Share};
+use super::{Fit, Row, Serving, Share};
 
 /// A release of vLLM: the second number of `0.11.0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Release(u64);
 
 /// The newest release of whose logs the rules were checked with many models.
@@ -80,18 +82,18 @@ impl Release {
 
     /// SIZE: memory outside PyTorch: CUDA's modules, and NCCL between several GPUs. The ranges are those of the logs in
     /// `tests/fixtures/serving/logs.csv`.
-    const fn non_torch(self, tp: u64) -> Range {
+    const fn non_torch(self, tp: u64) -> Context {
         match (self.0 >= 18, tp > 1) {
-            (false, false) => Range::mib(20, 133, 205),
-            (false, true) => Range::mib(140, 563, 625),
-            (true, false) => Range::mib(70, 256, 471),
-            (true, true) => Range::mib(2109, 2130, 2222),
+            (false, false) => Context::mib(20, 133, 205),
+            (false, true) => Context::mib(140, 563, 625),
+            (true, false) => Context::mib(70, 256, 471),
+            (true, true) => Context::mib(2109, 2130, 2222),
         }
     }
 }
 
 /// SIZE: estimates of CUDA graphs in logs.
-const GRAPHS: Range = Range::mib(41, 594, 1587);
+const GRAPHS: Context = Context::mib(41, 594, 1587);
 
 /// What vLLM has on a GPU.
 pub(super) fn row(
@@ -112,7 +114,7 @@ pub(super) fn row(
     let workspace = device.cublas_workspace(PyTorch::new(2, 9));
     let activations = profile::peak(model, batch, sampler, device.multiprocessors, workspace);
     let graphs =
-        if release.counts_graphs() && !settings.is_eager { GRAPHS } else { Range::default() };
+        if release.counts_graphs() && !settings.is_eager { GRAPHS } else { Context::default() };
     let non_torch = release.non_torch(tp);
     let terms = Terms {
         kv: settings.kv_type,
@@ -150,9 +152,9 @@ pub(super) struct Parts {
     /// SIZE: what a batch needs for a while.
     pub(super) activations: Bytes,
     /// SIZE: libraries and communication.
-    pub(super) non_torch: Range,
+    pub(super) non_torch: Context,
     /// SIZE: CUDA graphs that the budget counts.
-    pub(super) graphs: Range,
+    pub(super) graphs: Context,
 }
 
 /// The row of a GPU: the cache is what is left of the budget.
@@ -177,7 +179,7 @@ pub(super) fn finish(
     let needed = taken + division.request;
     let requests = division.concurrency.div_euclid(100).min(seqs);
     Row {
-        device: device.id,
+        device: device.id.to_owned(),
         name: format!("{} ({})", bare(device), device.nameplate),
         fit,
         total: device.capacity,

@@ -3,58 +3,64 @@
 //! Sources: transformers, `utils/quantization_config.py`; vLLM, `model_executor/layers/quantization`; the keys of
 //! published configurations.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bytes::Bytes;
+use crate::config::choice;
 use crate::device::Device;
 use crate::sentence::Sentence;
 
-/// How the weights of linear layers are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// bfloat16.
-    Bf16,
-    /// float16.
-    Fp16,
-    /// 32-bit floats.
-    Fp32,
-    /// AWQ: 4 bits, with a scale and a zero point for each group of inputs.
-    Awq,
-    /// GPTQ, also `compressed-tensors` with integers: 4 bits, with a scale for each group.
-    Gptq,
-    /// GPTQ with 8 bits.
-    Gptq8,
-    /// 8-bit floats, with a scale for a tensor or each output.
-    Fp8,
-    /// 8-bit floats, with a scale for each 128 × 128 block.
-    Fp8Block,
-    /// 8-bit integers for weights and activations, with a scale for each output.
-    Int8,
-    /// bitsandbytes' `LLM.int8()`.
-    Bnb8,
-    /// bitsandbytes' 4-bit floats, with a scale for each 64 weights.
-    Nf4,
-    /// 4-bit floats with a scale for each 32, in experts alone.
-    Mxfp4,
-    /// 4-bit floats with a scale for each 16.
-    Nvfp4,
+choice! {
+    /// How the weights of linear layers are stored.
+    pub enum Format ("format of weights") {
+        /// bfloat16.
+        Bf16 = "bf16", "bf16", "",
+        /// float16.
+        Fp16 = "fp16", "fp16", "",
+        /// 32-bit floats.
+        Fp32 = "fp32", "fp32", "",
+        /// AWQ: 4 bits, with a scale and a zero point for each group of inputs.
+        Awq = "awq", "AWQ", "",
+        /// GPTQ, also `compressed-tensors` with integers: 4 bits, with a scale for each group.
+        Gptq = "gptq", "GPTQ", "",
+        /// GPTQ with 8 bits.
+        Gptq8 = "gptq-int8", "GPTQ, 8 bits", "",
+        /// 8-bit floats, with a scale for a tensor or each output.
+        Fp8 = "fp8", "fp8", "",
+        /// 8-bit floats, with a scale for each 128 × 128 block.
+        Fp8Block = "fp8-block", "fp8 in blocks", "",
+        /// 8-bit integers for weights and activations, with a scale for each output.
+        Int8 = "int8", "int8", "",
+        /// bitsandbytes' `LLM.int8()`.
+        Bnb8 = "bnb-int8", "LLM.int8()", "",
+        /// bitsandbytes' 4-bit floats, with a scale for each 64 weights.
+        Nf4 = "nf4", "nf4", "",
+        /// 4-bit floats with a scale for each 32, in experts alone.
+        Mxfp4 = "mxfp4", "mxfp4", "",
+        /// 4-bit floats with a scale for each 16.
+        Nvfp4 = "nvfp4", "nvfp4", "",
+    }
 }
 
-/// All formats: what people call each, the first by its name, and bits of a weight without scales.
-const FORMATS: [(Format, &[&str], u64); 13] = [
-    (Format::Bf16, &["bf16", "bfloat16"], 16),
-    (Format::Fp16, &["fp16", "float16", "half"], 16),
-    (Format::Fp32, &["fp32", "float32"], 32),
-    (Format::Awq, &["awq", "awq-marlin"], 4),
-    (Format::Gptq, &["gptq", "gptq-int4", "w4a16", "int4"], 4),
-    (Format::Gptq8, &["gptq-int8", "w8a16"], 8),
-    (Format::Fp8, &["fp8", "fp8-dynamic"], 8),
-    (Format::Fp8Block, &["fp8-block"], 8),
-    (Format::Int8, &["int8", "w8a8"], 8),
-    (Format::Bnb8, &["bnb-int8", "llm-int8", "bnb-8bit"], 8),
-    (Format::Nf4, &["nf4", "bnb-4bit", "bitsandbytes", "bnb"], 4),
-    (Format::Mxfp4, &["mxfp4"], 4),
-    (Format::Nvfp4, &["nvfp4"], 4),
+/// Other names that people have for formats.
+const ALIASES: [(&str, Format); 16] = [
+    ("bfloat16", Format::Bf16),
+    ("float16", Format::Fp16),
+    ("half", Format::Fp16),
+    ("float32", Format::Fp32),
+    ("awq-marlin", Format::Awq),
+    ("gptq-int4", Format::Gptq),
+    ("w4a16", Format::Gptq),
+    ("int4", Format::Gptq),
+    ("w8a16", Format::Gptq8),
+    ("fp8-dynamic", Format::Fp8),
+    ("w8a8", Format::Int8),
+    ("llm-int8", Format::Bnb8),
+    ("bnb-8bit", Format::Bnb8),
+    ("bnb-4bit", Format::Nf4),
+    ("bitsandbytes", Format::Nf4),
+    ("bnb", Format::Nf4),
 ];
 
 /// Ends of models' names, the longest first, and how their weights are stored.
@@ -83,31 +89,21 @@ const ENDS: [(&str, Format); 21] = [
 ];
 
 impl Format {
-    /// All names, for messages.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        FORMATS.iter().filter_map(|(_, names, _)| names.first().copied())
-    }
-
     /// The format that people call so.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub fn called(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase().replace('_', "-");
-        let is_called = |(_, names, _): &&(Self, &[&str], u64)| names.contains(&text.as_str());
-        FORMATS.iter().find(is_called).map(|(format, ..)| *format)
-    }
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        self.row().and_then(|(names, _)| names.first().copied()).unwrap_or_default()
+        let alias = ALIASES.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
+        text.parse().ok().or(alias)
     }
 
     /// COUNT: bits of a weight, without scales.
-    pub fn bits(self) -> u64 {
-        self.row().map_or(16, |(_, bits)| bits)
-    }
-
-    fn row(self) -> Option<(&'static [&'static str], u64)> {
-        let row = FORMATS.iter().find(|(format, ..)| *format == self)?;
-        Some((row.1, row.2))
+    pub const fn bits(self) -> u64 {
+        match self {
+            Self::Fp32 => 32,
+            Self::Bf16 | Self::Fp16 => 16,
+            Self::Gptq8 | Self::Fp8 | Self::Fp8Block | Self::Int8 | Self::Bnb8 => 8,
+            Self::Awq | Self::Gptq | Self::Nf4 | Self::Mxfp4 | Self::Nvfp4 => 4,
+        }
     }
 
     /// What to know about the format on a GPU.
@@ -162,7 +158,7 @@ impl Format {
 }
 
 /// How a model's weights are stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weights {
     /// The linear layers.
     pub format: Format,

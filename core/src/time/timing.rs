@@ -18,6 +18,21 @@ pub struct Timing {
     pub samples: u64,
     /// COUNT: tokens of a step, where the model reads texts.
     pub tokens: Option<u64>,
+    /// COUNT: tokens that are written behind each prompt, in generation.
+    pub new_tokens: Option<u64>,
+}
+
+/// How fast tokens are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Time until the first token of each text.
+    pub first: Picoseconds,
+    /// Time of one more token of each text, on average.
+    pub each: Picoseconds,
+    /// Time of all of them.
+    pub all: Picoseconds,
+    /// COUNT: tokens in a second, of all texts.
+    pub tokens_per_second: u64,
 }
 
 impl Timing {
@@ -28,6 +43,25 @@ impl Timing {
             return name.to_owned();
         }
         [name, form].join(" ")
+    }
+
+    /// How fast tokens are written. A server's CUDA graphs launch all kernels of a pass at once, so that only the time
+    /// on the device counts.
+    pub fn generation(&self, has_graphs: bool) -> Option<Generation> {
+        let new = self.new_tokens?;
+        let time = |phase| {
+            let part = self.time.by_phase.get(&phase).copied().unwrap_or_default();
+            if has_graphs { part.device } else { part.span() }
+        };
+        let (first, later) = (time(Phase::Prefill), time(Phase::Decode));
+        let mut all = first;
+        all += later;
+        Some(Generation {
+            first,
+            each: Picoseconds(later.0.checked_div(new.saturating_sub(1)).unwrap_or_default()),
+            all,
+            tokens_per_second: per_second(self.samples.saturating_mul(new), all),
+        })
     }
 
     /// COUNT: samples in a second, in hundredths.
@@ -58,12 +92,13 @@ impl Timing {
 
     /// PER MILLE: model FLOP utilisation, of the published peak of the units that compute the products.
     ///
-    /// The model's products are three times those of its forward pass, or fewer where gradients are not computed.
+    /// The model's products are three times those of its forward pass, or fewer where gradients are not computed. In
+    /// generation all are.
     /// What is computed again for backward does not count.
     pub fn flop_utilisation(&self) -> u64 {
         let all = self.time.all.multiply_adds;
         let forward = self.time.by_phase.get(&Phase::Forward);
-        let forward = forward.map_or(0, |part| part.multiply_adds);
+        let forward = forward.map_or(all, |part| part.multiply_adds);
         let counted = forward.saturating_mul(3).min(all);
         let share = Bytes(counted).parts_of(Bytes(all), 1000);
         let peak = Bytes(self.time.at_peak.0).parts_of(Bytes(self.time.step().0), 1000);

@@ -40,11 +40,11 @@ fn settings(log: &Log<'_>) -> Serving {
         engine: if log["engine"] == "sglang" { Engine::Sglang } else { Engine::Vllm },
         context: tokens(log["context"]).unwrap(),
         utilization: Some(Share::parse(log["utilization"]).unwrap()),
-        kv_type: KvType::parse(log["kv_type"]).unwrap_or_default(),
-        weights: Format::parse(log["weights"]).map(Weights::of),
+        kv_type: KvType::parse(log["kv_type"]).unwrap_or(KvType::Auto),
+        weights: Format::called(log["weights"]).map(Weights::of),
         tp: log["tp"].parse().unwrap(),
         vllm: Release::parse(log["version"]).unwrap_or_default(),
-        sampler: Sampler::parse(log["sampler"]),
+        sampler: log["sampler"].parse::<Sampler>().ok(),
         block: log["block"].parse().ok(),
         ..Serving::default()
     }

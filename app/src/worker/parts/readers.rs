@@ -4,16 +4,20 @@ use std::cell::RefCell;
 
 use highwater_core::formats::{self, catalogue};
 use highwater_core::recipe::Recipe;
-use highwater_core::{observed, recipe};
+use highwater_core::serving::{self, Serving};
+use highwater_core::{Model, device, observed, recipe};
 use wasm_split_helpers::wasm_split;
 
 use crate::model::explained::Explained;
 use crate::model::protocol::Fault;
+use crate::model::serving::{Capacity, Served};
 use crate::worker::load::{Found, Opening};
 
 thread_local! {
     /// A recipe that waits for its model: it names none, or one that is not in the catalogue.
     static WAITING: RefCell<Option<Recipe>> = const { RefCell::new(None) };
+    /// The configuration that was served last, and what servers need to know of it.
+    static SERVED: RefCell<Option<(String, serving::Served)>> = const { RefCell::new(None) };
 }
 
 /// Reads an input.
@@ -75,4 +79,54 @@ fn trained(recipe: Recipe, failed: Option<Explained>) -> Found {
 #[wasm_split(reader, fallible)]
 pub(crate) fn names() -> Result<String, Fault> {
     Ok(catalogue::names())
+}
+
+/// COUNT: tokens of a request where nobody says.
+const CONTEXT: u64 = 16_384;
+
+/// What a server has on every GPU, and on the chosen one with other settings; both ends are packed.
+pub(crate) type Serve = fn(&Model, &[u8], &str) -> Vec<u8>;
+
+/// What answers for servers. It writes the program of a family, as the readers do.
+///
+/// # Errors
+/// The readers did not arrive.
+#[wasm_split(reader, fallible)]
+pub(crate) fn server() -> Result<Serve, Fault> {
+    Ok(serve)
+}
+
+fn serve(model: &Model, settings: &[u8], chosen: &str) -> Vec<u8> {
+    let settings = postcard::from_bytes(settings).unwrap_or_default();
+    let answer: Served = capacity(model, settings, chosen).map_err(|error| error.sentence());
+    postcard::to_stdvec(&answer).unwrap_or_default()
+}
+
+fn capacity(
+    model: &Model,
+    mut settings: Serving,
+    chosen: &str,
+) -> Result<Capacity, highwater_core::Error> {
+    let text = model.configuration().unwrap_or_default();
+    let known = SERVED.take().filter(|(known, _)| known == text).map(|(_, served)| served);
+    let served = match known {
+        Some(served) => served,
+        None => {
+            let is_published = model.recognised().format == catalogue::FORMAT;
+            serving::Served::of_configuration(model.configuration(), model.name(), is_published)?
+        }
+    };
+    if settings.context == 0 {
+        settings.context = served.positions.unwrap_or(CONTEXT).min(CONTEXT);
+    }
+    let devices: Vec<_> = device::all().iter().collect();
+    let answer = serving::answer(&served, &settings, &devices)?;
+    let changes = match device::find(chosen) {
+        Ok(device) => serving::changes(&served, &settings, device),
+        Err(_) => Vec::new(),
+    };
+    let command = settings.command(&served);
+    let (positions, published) = (served.positions, served.weights.format.name().to_owned());
+    SERVED.set(Some((text.to_owned(), served)));
+    Ok(Capacity { settings, positions, published, answer, changes, command })
 }
