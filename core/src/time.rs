@@ -197,6 +197,8 @@ impl std::ops::AddAssign for Picoseconds {
 pub struct Part {
     /// Time on the device.
     pub device: Picoseconds,
+    /// Time on the device in a server's CUDA graph, which has no gaps and fuses all else into products.
+    pub graph: Picoseconds,
     /// Time that the host takes to launch them.
     pub launch: Picoseconds,
     /// COUNT: kernels.
@@ -215,6 +217,7 @@ impl Part {
 
     fn add(&mut self, other: &Self) {
         self.device += other.device;
+        self.graph += other.graph;
         self.launch += other.launch;
         self.kernels = self.kernels.saturating_add(other.kernels);
         self.multiply_adds = self.multiply_adds.saturating_add(other.multiply_adds);
@@ -320,12 +323,13 @@ impl StepTime {
 
     fn add(&mut self, launch: &Launch, machine: &Machine) {
         let times = launch.times;
-        let Ran { time, uses, on_device, on_host } = machine.run(launch);
+        let Ran { time, uses, on_device, in_graph, on_host } = machine.run(launch);
         self.busy.add(&uses, time.us, times);
         self.linger +=
             Picoseconds::of(machine.host.linger).times(uses.kernels.saturating_mul(times));
         let part = Part {
             device: on_device,
+            graph: in_graph,
             launch: on_host,
             kernels: launch.kernel.kernels().saturating_mul(times),
             multiply_adds: launch.multiply_adds().saturating_mul(times),

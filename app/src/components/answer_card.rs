@@ -14,6 +14,7 @@ use crate::model::derived::Derived;
 use crate::model::protocol::OpenDim;
 use crate::model::section::Section;
 use crate::model::state::State;
+use crate::page::focus::focus_later;
 use crate::page::preferences;
 use crate::words;
 use crate::words::format;
@@ -46,6 +47,10 @@ pub(crate) fn AnswerCard(
     let show_basis = Callback::new(move |()| {
         state.open_sample();
         state.section.set(Section::Assumptions);
+    });
+    let served = Memo::new(move |_| {
+        let is_written = state.loaded.with(|l| l.as_ref().is_some_and(|l| l.is_written));
+        is_written && !state.config.with(|config| config.workload.trains())
     });
     let sure = move || {
         let report = derived.report.get()?;
@@ -85,6 +90,18 @@ pub(crate) fn AnswerCard(
             />
             <div class="need">
                 {move || derived.report.get().map(|report| need(&report))}
+                <button
+                    type="button"
+                    class="link-button need-basis"
+                    id="to-servers"
+                    hidden=move || !served.get()
+                    on:click=move |_| {
+                        state.section.set(Section::Servers);
+                        focus_later("#tab-servers");
+                    }
+                >
+                    {tr("How many requests a server answers at once")}
+                </button>
                 <button
                     type="button"
                     class="link-button need-basis"

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gloo::events::EventListener;
 use highwater_core::device::USUAL;
 use highwater_core::formats::catalogue::MARK;
+use highwater_core::serving::Serving;
 use highwater_draw::scene::{Limit, Part, View};
 use leptos::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -143,6 +144,8 @@ struct Actions {
     times: RwSignal<Option<Timed>>,
     /// Ask how long a step of the newest answer takes; with all tables, or without.
     ask_times: Callback<bool>,
+    /// How a server is started.
+    serving: RwSignal<Serving>,
     /// What a server has on each GPU.
     capacity: RwSignal<Option<Vec<u8>>>,
     /// Ask for it, with these settings.
@@ -212,6 +215,7 @@ impl Actions {
             ask_others: Callback::new(move |()| engine.with_value(Engine::ask_others)),
             times: engine.with_value(|engine| engine.times),
             ask_times: Callback::new(move |all| engine.with_value(|engine| engine.ask_times(all))),
+            serving: engine.with_value(|engine| engine.serving),
             capacity: engine.with_value(|engine| engine.capacity),
             ask_capacity: Callback::new(move |settings| {
                 engine.with_value(|engine| engine.ask_capacity(settings));
@@ -627,7 +631,7 @@ fn Details(
         on_config: Callback::new(move |config| state.config.set(config)),
     };
     let served = move || ServingViewProps {
-        settings: state.serving,
+        settings: actions.serving,
         capacity: actions.capacity,
         device: Memo::new(move |_| state.config.with(|config| config.device.clone())).into(),
         report: follow(Section::Servers),

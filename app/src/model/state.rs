@@ -6,7 +6,6 @@ use highwater_core::estimate::LargestBatch;
 use highwater_core::formats::catalogue::MARK;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
-use highwater_core::serving::Serving;
 use highwater_core::wording::Sentence;
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
@@ -73,8 +72,6 @@ pub(crate) struct State {
     pub(crate) view: RwSignal<View>,
     /// The section of the answer that is shown.
     pub(crate) section: RwSignal<Section>,
-    /// How a server is started; a context of 0 is the model's.
-    pub(crate) serving: RwSignal<Serving>,
     /// The user's own GPU, where they have chosen one.
     pub(crate) my_gpu: RwSignal<Option<String>>,
     /// The lesson that is given.
@@ -121,7 +118,6 @@ impl State {
             search: RwSignal::new(None),
             view: RwSignal::new(View::default()),
             section: RwSignal::new(Section::default()),
-            serving: RwSignal::new(Serving { tp: 1, ..Serving::default() }),
             my_gpu: RwSignal::new(None),
             lesson: RwSignal::new(None),
             waiting: RwSignal::new(None),
@@ -181,7 +177,6 @@ impl State {
             message: _,
             found: _,
             kept: _,
-            serving: _,
             my_gpu: _,
             lesson: _,
             waiting: _,

@@ -13,6 +13,7 @@ use gloo::render::{AnimationFrame, request_animation_frame};
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::report::Snapshot;
+use highwater_core::serving::Serving;
 use highwater_core::wording::Sentence;
 use js_sys::Object;
 use leptos::prelude::*;
@@ -73,6 +74,8 @@ pub(crate) struct Engine {
     pub(crate) others: RwSignal<Option<Others>>,
     /// How long a step takes; the one before stays until the next is there.
     pub(crate) times: RwSignal<Option<Timed>>,
+    /// How a server is started; a context of 0 is the model's.
+    pub(crate) serving: RwSignal<Serving>,
     /// What a server has on each GPU, packed; the one before stays until the next is there.
     pub(crate) capacity: RwSignal<Option<Vec<u8>>>,
 }
@@ -159,6 +162,7 @@ impl Engine {
             names: RwSignal::new(String::new()),
             others: RwSignal::new(None),
             times: RwSignal::new(None),
+            serving: RwSignal::new(Serving::default()),
             capacity: RwSignal::new(None),
         };
         engine.start_worker();

@@ -355,6 +355,11 @@ impl Class {
         Self::Foreach,
     ];
 
+    /// Whether its kernels multiply.
+    pub const fn is_product(self) -> bool {
+        matches!(self, Self::Gemm | Self::Convolution | Self::Attention)
+    }
+
     /// The name in JSON: `gemm`.
     pub const fn name(self) -> &'static str {
         match self {

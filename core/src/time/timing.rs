@@ -2,7 +2,9 @@
 
 use super::{Gpu, Picoseconds, StepTime};
 use crate::bytes::{Bytes, grouped};
+use crate::config::Workload;
 use crate::device::Device;
+use crate::sentence::Sentence;
 use crate::trace::Phase;
 
 /// A step on one GPU.
@@ -18,8 +20,10 @@ pub struct Timing {
     pub samples: u64,
     /// COUNT: tokens of a step, where the model reads texts.
     pub tokens: Option<u64>,
-    /// COUNT: tokens that are written behind each prompt, in generation.
-    pub new_tokens: Option<u64>,
+    /// What a step is.
+    pub workload: Workload,
+    /// COUNT: tokens that generation writes behind each prompt.
+    pub new_tokens: u64,
 }
 
 /// How fast tokens are written.
@@ -45,13 +49,13 @@ impl Timing {
         [name, form].join(" ")
     }
 
-    /// How fast tokens are written. A server's CUDA graphs launch all kernels of a pass at once, so that only the time
-    /// on the device counts.
+    /// How fast tokens are written: by transformers' `generate`, or by a server whose CUDA graphs launch all kernels of
+    /// a pass at once, whose kernels fuse what lies between products, and which adds to its cache in place.
     pub fn generation(&self, has_graphs: bool) -> Option<Generation> {
-        let new = self.new_tokens?;
+        let new = self.workload.generates().then_some(self.new_tokens)?;
         let time = |phase| {
             let part = self.time.by_phase.get(&phase).copied().unwrap_or_default();
-            if has_graphs { part.device } else { part.span() }
+            if has_graphs { part.graph } else { part.span() }
         };
         let (first, later) = (time(Phase::Prefill), time(Phase::Decode));
         let mut all = first;
@@ -62,6 +66,66 @@ impl Timing {
             all,
             tokens_per_second: per_second(self.samples.saturating_mul(new), all),
         })
+    }
+
+    /// How long it takes, and how much is done in a second.
+    pub fn lead(&self) -> Sentence {
+        let time = self.time.step();
+        let (least, most) = self.time.interval();
+        let (sentence, rate) = match (self.workload, self.generation(false)) {
+            (_, Some(written)) => (
+                "{tokens} tokens take about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} tokens per \
+                 second.",
+                grouped(written.tokens_per_second),
+            ),
+            (Workload::Inference, None) => (
+                "A forward pass takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per \
+                 second.",
+                self.rate(),
+            ),
+            _ => (
+                "A step takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per second.",
+                self.rate(),
+            ),
+        };
+        Sentence::of(sentence)
+            .with("tokens", grouped(self.samples.saturating_mul(self.new_tokens)))
+            .with("time", time.to_string())
+            .with("gpu", self.name())
+            .with("least", least.to_string())
+            .with("most", most.to_string())
+            .with("rate", rate)
+    }
+
+    /// When tokens come: launched by Python, and by CUDA graphs. Nothing where none are written.
+    pub fn tokens(&self) -> Vec<Sentence> {
+        let sentence = |english, has_graphs| {
+            let written = self.generation(has_graphs)?;
+            let ends = |time| self.time.around(time);
+            let ((first_least, first_most), (each_least, each_most)) =
+                (ends(written.first), ends(written.each));
+            let text = |time: Picoseconds| time.to_string();
+            let said = Sentence::of(english)
+                .with("first", text(written.first))
+                .with("first_least", text(first_least))
+                .with("first_most", text(first_most))
+                .with("each", text(written.each))
+                .with("each_least", text(each_least))
+                .with("each_most", text(each_most))
+                .with("rate", grouped(written.tokens_per_second));
+            Some(said)
+        };
+        let python = sentence(
+            "Launched by Python: the first token after {first} ({first_least} to {first_most}), then {each} for each \
+             ({each_least} to {each_most}).",
+            false,
+        );
+        let graphs = sentence(
+            "Launched by CUDA graphs, as servers do: the first after {first} ({first_least} to {first_most}), then \
+             {each} for each ({each_least} to {each_most}), {rate} tokens per second.",
+            true,
+        );
+        python.into_iter().chain(graphs).collect()
     }
 
     /// COUNT: samples in a second, in hundredths.

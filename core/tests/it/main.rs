@@ -49,6 +49,7 @@ mod settings;
 mod sharing;
 mod snapshots;
 mod spec;
+mod speeds;
 mod streams;
 mod training;
 mod utilisation;
