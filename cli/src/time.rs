@@ -46,12 +46,14 @@ pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Er
 
 fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
     let step = &own.time;
-    let mut text = format!("{HEAD}{}{HEAD:#}\n", own.lead());
-    let written = own.tokens();
-    for sentence in &written {
-        writeln!(text, "{sentence}").ok();
-    }
-    if let Some(tokens) = own.tokens_per_second().filter(|_| written.is_empty()) {
+    let (least, most) = step.interval();
+    let mut text = format!(
+        "{HEAD}A step takes {} on {} ({least} to {most} in nine of ten runs): {} samples per second.{HEAD:#}\n",
+        step.step(),
+        own.name(),
+        own.rate()
+    );
+    if let Some(tokens) = own.tokens_per_second() {
         writeln!(text, "{} tokens per second.", grouped(tokens)).ok();
     }
     if let Some(samples) = epoch {
@@ -186,29 +188,12 @@ fn step(timing: &Timing) -> Value {
         "loader_picoseconds": time.loader.0,
         "utilisation": shares(time.utilisation()),
         "least_utilisation": shares(time.least_utilisation()),
-        "generation": own_generation(timing),
         "all": part(&time.all),
         "phases": phases.collect::<serde_json::Map<_, _>>(),
         "classes": classes.collect::<serde_json::Map<_, _>>(),
         "unfitted": part(&time.unfitted),
         "assumed": part(&time.assumed),
     })
-}
-
-/// When tokens come, launched by Python and by CUDA graphs; null where none are written.
-fn own_generation(timing: &Timing) -> Value {
-    let of = |has_graphs| {
-        let written = timing.generation(has_graphs)?;
-        Some(json!({
-            "first_token_picoseconds": written.first.0,
-            "token_picoseconds": written.each.0,
-            "picoseconds": written.all.0,
-            "tokens_per_second": written.tokens_per_second,
-        }))
-    };
-    let launched = of(false).zip(of(true));
-    launched
-        .map_or(Value::Null, |(python, graphs)| json!({ "python": python, "cuda_graphs": graphs }))
 }
 
 /// A number from 0 to 1.

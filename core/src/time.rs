@@ -31,7 +31,7 @@ use crate::trace::{LabelId, Phase};
 pub use self::clock::Clock;
 pub use self::machine::Machine;
 use self::machine::Ran;
-pub use self::timing::{Generation, Timing};
+pub use self::timing::Timing;
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
 /// The facts about a GPU that decide over times.
@@ -197,8 +197,6 @@ impl std::ops::AddAssign for Picoseconds {
 pub struct Part {
     /// Time on the device.
     pub device: Picoseconds,
-    /// Time on the device in a server's CUDA graph, which has no gaps and fuses all else into products.
-    pub graph: Picoseconds,
     /// Time that the host takes to launch them.
     pub launch: Picoseconds,
     /// COUNT: kernels.
@@ -210,14 +208,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// The time from the first kernel to the end of the last, where the host waits for nothing else.
-    pub fn span(&self) -> Picoseconds {
-        self.device.max(self.launch)
-    }
-
     fn add(&mut self, other: &Self) {
         self.device += other.device;
-        self.graph += other.graph;
         self.launch += other.launch;
         self.kernels = self.kernels.saturating_add(other.kernels);
         self.multiply_adds = self.multiply_adds.saturating_add(other.multiply_adds);
@@ -295,14 +287,9 @@ impl StepTime {
         if self.loader == Picoseconds::default() { used.in_idlest_loop() } else { used }
     }
 
-    /// The time of the step: the host launches kernels while the device runs, and a loader works ahead. Passes of
-    /// generation do not overlap, for the host waits for each token.
+    /// The time of the step: the host launches kernels while the device runs, and a loader works ahead.
     pub fn step(&self) -> Picoseconds {
-        let mut passes = Picoseconds::default();
-        for phase in [Phase::Prefill, Phase::Decode] {
-            passes += self.by_phase.get(&phase).map_or_else(Picoseconds::default, Part::span);
-        }
-        if passes > Picoseconds::default() { passes } else { self.all.span().max(self.loader) }
+        self.all.device.max(self.all.launch).max(self.loader)
     }
 
     /// What most of the step waits for.
@@ -323,13 +310,12 @@ impl StepTime {
 
     fn add(&mut self, launch: &Launch, machine: &Machine) {
         let times = launch.times;
-        let Ran { time, uses, on_device, in_graph, on_host } = machine.run(launch);
+        let Ran { time, uses, on_device, on_host } = machine.run(launch);
         self.busy.add(&uses, time.us, times);
         self.linger +=
             Picoseconds::of(machine.host.linger).times(uses.kernels.saturating_mul(times));
         let part = Part {
             device: on_device,
-            graph: in_graph,
             launch: on_host,
             kernels: launch.kernel.kernels().saturating_mul(times),
             multiply_adds: launch.multiply_adds().saturating_mul(times),

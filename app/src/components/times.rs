@@ -11,7 +11,7 @@ use super::parts::column;
 use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
 use crate::words::format::{self, length};
-use crate::words::language::{fill, phrase, spoken, tr};
+use crate::words::language::{fill, phrase, tr};
 use crate::words::stated;
 
 /// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
@@ -71,8 +71,7 @@ fn told(
     let facts = times.facts.iter().map(fact).collect_view();
     let notes = times.notes.iter().map(|note| view! { <p class="panel-note">{phrase(note)}</p> });
     view! {
-        <p class="times-lead">{spoken(&times.lead)}</p>
-        {times.tokens.iter().map(|said| view! { <p>{spoken(said)}</p> }).collect_view()}
+        <p class="times-lead">{phrase(&times.lead)}</p>
         <dl class="times-facts">
             {facts}
             <div class="times-fact">
@@ -150,7 +149,7 @@ fn named(row: &Row, devices: RwSignal<Vec<DeviceRow>>) -> String {
 
 /// The time in one sentence, for the answer; the place stays where it is not known yet.
 pub(super) fn line(times: Option<Timed>) -> Option<String> {
-    Some(spoken(&times?.answer.ok()?.lead))
+    Some(phrase(&times?.answer.ok()?.lead))
 }
 
 /// What a suggestion costs: `+31 % time for each sample`.

@@ -1,7 +1,6 @@
 //! How long a step takes: sentences and tables ready to be shown, and time as the axis of a timeline.
 
 use highwater_core::report::{Report, Timeline};
-use highwater_core::wording::Sentence;
 use serde::{Deserialize, Serialize};
 
 /// A text of the page, with its parts.
@@ -19,9 +18,7 @@ impl Phrase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// In one sentence.
-    pub(crate) lead: Sentence,
-    /// When tokens come, where they are written.
-    pub(crate) tokens: Vec<Sentence>,
+    pub(crate) lead: Phrase,
     /// PICOSECONDS: of a step.
     pub(crate) step: u64,
     /// COUNT: samples of a step.

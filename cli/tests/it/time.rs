@@ -17,7 +17,7 @@ fn a_step_is_timed_by_phase_and_kind() {
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     let shown: Vec<&str> = outcome.stdout.lines().take(15).collect();
     expect![[r#"
-        A step takes about 295 ms on T4 (189 ms to 460 ms in nine of ten runs): 108 samples per second.
+        A step takes 295 ms on T4 (189 ms to 460 ms in nine of ten runs): 108 samples per second.
         The GPU computes 100 % of that time; most of the step waits for arithmetic.
         SM active 43 to 97 %, SM occupancy 27 to 61 %, tensor active 0 %, DRAM active 15 to 34 %, as DCGM averages them.
         The most is with a data loader as fast as needed, the least is that of the idlest measured loop; `--loader` and
@@ -105,7 +105,7 @@ fn a_slow_loader_leaves_the_gpu_idle() {
     let outcome = highwater(&["time", &model, "--batch", "32", "--device", "t4", "--loader", "10"]);
     let shown: Vec<&str> = outcome.stdout.lines().take(3).collect();
     expect![[r#"
-        A step takes about 3.20 s on T4 (2.05 s to 4.99 s in nine of ten runs): 10.0 samples per second.
+        A step takes 3.20 s on T4 (2.05 s to 4.99 s in nine of ten runs): 10.0 samples per second.
         The GPU computes 9 % of that time; most of the step waits for the data loader.
         SM active 8 %, SM occupancy 5 %, tensor active 0 %, DRAM active 3 %, as DCGM averages them."#]]
     .assert_eq(&shown.join("\n"));

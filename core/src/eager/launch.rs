@@ -355,11 +355,6 @@ impl Class {
         Self::Foreach,
     ];
 
-    /// Whether its kernels multiply.
-    pub const fn is_product(self) -> bool {
-        matches!(self, Self::Gemm | Self::Convolution | Self::Attention)
-    }
-
     /// The name in JSON: `gemm`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -441,20 +436,6 @@ impl Runtime {
     /// Records launches from this iteration on.
     pub fn record_launches(&self, iteration: usize) {
         self.recorder.borrow_mut().launching_from = Some(iteration);
-    }
-
-    /// Runs `body`, each of whose launches stands for so many.
-    pub fn standing_for<T>(&self, times: u64, body: impl FnOnce() -> T) -> T {
-        let count = |list: &Vec<Launch>| list.len();
-        let from = self.recorder.borrow().launches.as_ref().map_or(0, count);
-        let result = body();
-        let mut recorder = self.recorder.borrow_mut();
-        let launched = recorder.launches.iter_mut().flat_map(|list| list.iter_mut().skip(from));
-        for launch in launched {
-            launch.times = launch.times.saturating_mul(times);
-        }
-        drop(recorder);
-        result
     }
 
     /// Launches since [`Runtime::record_launches`], which end here.

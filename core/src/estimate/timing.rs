@@ -44,9 +44,7 @@ impl<'a> Timings<'a> {
         let gpu = self.gpu(device, form)?;
         let (samples, tokens) = self.model.amounts(&self.config);
         let launches = self.launches(device)?;
-        let (workload, new_tokens) = (self.config.workload, self.config.new_tokens.get());
-        let time = StepTime::of(&launches, gpu);
-        Ok(Timing { device, gpu, time, samples, tokens, workload, new_tokens })
+        Ok(Timing { device, gpu, time: StepTime::of(&launches, gpu), samples, tokens })
     }
 
     /// When events of the run happen on the configuration's own GPU; `None` where the run repeats what was not launched

@@ -86,12 +86,10 @@ pub(crate) fn run(
             let mut passes = Passes::of(new.saturating_sub(1));
             while let Some(token) = passes.next() {
                 let typed = decode.typed(text.read.saturating_add(token));
-                rt.standing_for(passes.at.min(passes.count).saturating_sub(token), || {
-                    let given = text.token(&decode.program, std::mem::take(&mut kept));
-                    let outputs = next.run_with(&rt, &typed, (&state.values, given), &());
-                    text.length = text.read.saturating_add(token).saturating_add(1);
-                    kept = text.write(&rt, outputs);
-                });
+                let given = text.token(&decode.program, std::mem::take(&mut kept));
+                let outputs = next.run_with(&rt, &typed, (&state.values, given), &());
+                text.length = text.read.saturating_add(token).saturating_add(1);
+                kept = text.write(&rt, outputs);
                 passes.measured(rt.events().saturating_sub(before));
             }
             drop(kept);
@@ -117,7 +115,7 @@ fn skipped(stride: u64) -> Diagnostic {
     Diagnostic::new(Severity::Info, "skipped-tokens", message)
 }
 
-/// Which forward passes behind the prefill run, by their number from 0. One that runs stands for those until the next.
+/// Which forward passes behind the prefill run, by their number from 0.
 struct Passes {
     count: u64,
     at: u64,

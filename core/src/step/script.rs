@@ -100,11 +100,8 @@ impl Script {
     pub fn of(config: &Config) -> Result<Self, Error> {
         match config.workload {
             Workload::Training => Self::training(config),
-            Workload::Inference => Ok(Self::inference(config)),
-            // Its passes have sizes of their own: `generate`.
-            Workload::Generation => {
-                Ok(Self { setup: Vec::new(), each: Vec::new(), rounds: 1, steady: 1 })
-            }
+            // Generation has passes of its own sizes: `generate`.
+            Workload::Inference | Workload::Generation => Ok(Self::inference(config)),
         }
     }
 

@@ -61,7 +61,7 @@ impl Host {
             (Kernel::Foreach { tensors, .. }, _) => {
                 self.backward_operator.max(self.list_tensor * tensors as f64)
             }
-            (_, Phase::Forward | Phase::Prefill | Phase::Decode) => self.forward_operator,
+            (_, Phase::Forward) => self.forward_operator,
             _ => self.backward_operator,
         }
     }

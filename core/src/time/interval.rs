@@ -8,24 +8,19 @@ impl StepTime {
     ///
     /// The factor grows with the part of the time by kernels whose formula no measurement confirms. The data loader
     /// and other GPUs are not part of it.
-    pub fn interval(&self) -> (Picoseconds, Picoseconds) {
-        self.around(self.step())
-    }
-
-    /// The same for another time of these kernels.
     #[expect(
         clippy::float_arithmetic,
         clippy::as_conversions,
         clippy::cast_precision_loss,
         reason = "a time, not bytes"
     )]
-    pub fn around(&self, time: Picoseconds) -> (Picoseconds, Picoseconds) {
+    pub fn interval(&self) -> (Picoseconds, Picoseconds) {
         const PER_MICROSECOND: f64 = 1e6;
         let constants = Constants::read();
         let all = self.all.device.0.max(1) as f64;
         let share = (self.unfitted.device.0 as f64 / all).min(1.0);
         let factor = 1.0 + constants.interval + constants.interval_unfitted * share;
-        let step = time.0 as f64 / PER_MICROSECOND;
+        let step = self.step().0 as f64 / PER_MICROSECOND;
         (Picoseconds::of(step / factor), Picoseconds::of(step * factor))
     }
 }

@@ -24,8 +24,6 @@ pub(super) struct Ran {
     /// What it uses of the GPU.
     pub(super) uses: Use,
     pub(super) on_device: Picoseconds,
-    /// The same in a graph of a server, which fuses all else into products.
-    pub(super) in_graph: Picoseconds,
     pub(super) on_host: Picoseconds,
 }
 
@@ -58,12 +56,10 @@ impl Machine {
     )]
     pub(super) fn run(&self, launch: &Launch) -> Ran {
         let (time, uses) = (self.model.time(launch), self.uses(&launch.kernel, launch.dtype));
-        let alone = if launch.kernel.class().is_product() { time.us } else { 0.0 };
         let time = Time { us: self.host.at_least(time.us, &uses), ..time };
         let of = |us| Picoseconds::of(us).times(launch.times);
         // The host that was measured is fast.
         let host = self.host.microseconds(launch) * self.constants.host_typical;
-        let (on_device, in_graph) = (of(time.us), of(alone));
-        Ran { time, uses, on_device, in_graph, on_host: of(host) }
+        Ran { time, uses, on_device: of(time.us), on_host: of(host) }
     }
 }

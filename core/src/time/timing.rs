@@ -2,9 +2,7 @@
 
 use super::{Gpu, Picoseconds, StepTime};
 use crate::bytes::{Bytes, grouped};
-use crate::config::Workload;
 use crate::device::Device;
-use crate::sentence::Sentence;
 use crate::trace::Phase;
 
 /// A step on one GPU.
@@ -20,23 +18,6 @@ pub struct Timing {
     pub samples: u64,
     /// COUNT: tokens of a step, where the model reads texts.
     pub tokens: Option<u64>,
-    /// What a step is.
-    pub workload: Workload,
-    /// COUNT: tokens that generation writes behind each prompt.
-    pub new_tokens: u64,
-}
-
-/// How fast tokens are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generation {
-    /// Time until the first token of each text.
-    pub first: Picoseconds,
-    /// Time of one more token of each text, on average.
-    pub each: Picoseconds,
-    /// Time of all of them.
-    pub all: Picoseconds,
-    /// COUNT: tokens in a second, of all texts.
-    pub tokens_per_second: u64,
 }
 
 impl Timing {
@@ -47,85 +28,6 @@ impl Timing {
             return name.to_owned();
         }
         [name, form].join(" ")
-    }
-
-    /// How fast tokens are written: by transformers' `generate`, or by a server whose CUDA graphs launch all kernels of
-    /// a pass at once, whose kernels fuse what lies between products, and which adds to its cache in place.
-    pub fn generation(&self, has_graphs: bool) -> Option<Generation> {
-        let new = self.workload.generates().then_some(self.new_tokens)?;
-        let time = |phase| {
-            let part = self.time.by_phase.get(&phase).copied().unwrap_or_default();
-            if has_graphs { part.graph } else { part.span() }
-        };
-        let (first, later) = (time(Phase::Prefill), time(Phase::Decode));
-        let mut all = first;
-        all += later;
-        Some(Generation {
-            first,
-            each: Picoseconds(later.0.checked_div(new.saturating_sub(1)).unwrap_or_default()),
-            all,
-            tokens_per_second: per_second(self.samples.saturating_mul(new), all),
-        })
-    }
-
-    /// How long it takes, and how much is done in a second.
-    pub fn lead(&self) -> Sentence {
-        let time = self.time.step();
-        let (least, most) = self.time.interval();
-        let (sentence, rate) = match (self.workload, self.generation(false)) {
-            (_, Some(written)) => (
-                "{tokens} tokens take about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} tokens per \
-                 second.",
-                grouped(written.tokens_per_second),
-            ),
-            (Workload::Inference, None) => (
-                "A forward pass takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per \
-                 second.",
-                self.rate(),
-            ),
-            _ => (
-                "A step takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per second.",
-                self.rate(),
-            ),
-        };
-        Sentence::of(sentence)
-            .with("tokens", grouped(self.samples.saturating_mul(self.new_tokens)))
-            .with("time", time.to_string())
-            .with("gpu", self.name())
-            .with("least", least.to_string())
-            .with("most", most.to_string())
-            .with("rate", rate)
-    }
-
-    /// When tokens come: launched by Python, and by CUDA graphs. Nothing where none are written.
-    pub fn tokens(&self) -> Vec<Sentence> {
-        let sentence = |english, has_graphs| {
-            let written = self.generation(has_graphs)?;
-            let ends = |time| self.time.around(time);
-            let ((first_least, first_most), (each_least, each_most)) =
-                (ends(written.first), ends(written.each));
-            let text = |time: Picoseconds| time.to_string();
-            let said = Sentence::of(english)
-                .with("first", text(written.first))
-                .with("first_least", text(first_least))
-                .with("first_most", text(first_most))
-                .with("each", text(written.each))
-                .with("each_least", text(each_least))
-                .with("each_most", text(each_most))
-                .with("rate", grouped(written.tokens_per_second));
-            Some(said)
-        };
-        let python = sentence(
-            "Launched by Python: the first token after {first} ({first_least} to {first_most}), then {each} for each \
-             ({each_least} to {each_most}).",
-            false,
-        );
-        let graphs = sentence(
-            "Launched by CUDA graphs, as servers do: the first after {first} ({first_least} to {first_most}), then \
-             {each} for each ({each_least} to {each_most}), {rate} tokens per second.",
-            true,
-        );
-        python.into_iter().chain(graphs).collect()
     }
 
     /// COUNT: samples in a second, in hundredths.
@@ -156,13 +58,12 @@ impl Timing {
 
     /// PER MILLE: model FLOP utilisation, of the published peak of the units that compute the products.
     ///
-    /// The model's products are three times those of its forward pass, or fewer where gradients are not computed. In
-    /// generation all are.
+    /// The model's products are three times those of its forward pass, or fewer where gradients are not computed.
     /// What is computed again for backward does not count.
     pub fn flop_utilisation(&self) -> u64 {
         let all = self.time.all.multiply_adds;
         let forward = self.time.by_phase.get(&Phase::Forward);
-        let forward = forward.map_or(all, |part| part.multiply_adds);
+        let forward = forward.map_or(0, |part| part.multiply_adds);
         let counted = forward.saturating_mul(3).min(all);
         let share = Bytes(counted).parts_of(Bytes(all), 1000);
         let peak = Bytes(self.time.at_peak.0).parts_of(Bytes(self.time.step().0), 1000);

@@ -49,7 +49,6 @@ mod settings;
 mod sharing;
 mod snapshots;
 mod spec;
-mod speeds;
 mod streams;
 mod training;
 mod utilisation;

@@ -59,8 +59,7 @@ fn step(
     let clock = timings.clock(events)?.unwrap_or_default();
     let sheets = if all { sheets(&own, &mut timings)? } else { Vec::new() };
     Ok(Times {
-        lead: own.lead(),
-        tokens: own.tokens(),
+        lead: lead(&own),
         step: own.time.step().0,
         samples: own.samples,
         facts: facts(&own),
@@ -89,13 +88,25 @@ const fn number(bound: Bound) -> u8 {
     }
 }
 
+fn lead(own: &Timing) -> Phrase {
+    let (least, most) = own.time.interval();
+    let [time, least, most] = [own.time.step(), least, most].map(|time| time.to_string());
+    let (gpu, rate) = (own.name(), own.rate());
+    let parts =
+        [("time", &*time), ("least", &*least), ("most", &*most), ("gpu", &*gpu), ("rate", &*rate)];
+    phrase(
+        "A step takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per second.",
+        &parts,
+    )
+}
+
 fn per_mille(share: u64) -> String {
     format!("{}\u{a0}%", (share + 5) / 10)
 }
 
 fn facts(own: &Timing) -> Vec<(Phrase, String)> {
     let mut facts = vec![(phrase("samples per second", &[]), own.rate())];
-    if let Some(tokens) = own.tokens_per_second().filter(|_| !own.workload.generates()) {
+    if let Some(tokens) = own.tokens_per_second() {
         facts.push((phrase("tokens per second", &[]), grouped(tokens)));
     }
     facts.push((phrase("model FLOP utilisation", &[]), per_mille(own.flop_utilisation())));
