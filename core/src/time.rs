@@ -31,8 +31,8 @@ use crate::trace::{LabelId, Phase};
 
 pub use self::clock::Clock;
 pub use self::generation::{Generation, Paced};
-pub use self::machine::{Launched, Machine};
 use self::machine::Ran;
+pub use self::machine::{Launched, Machine};
 pub use self::timing::Timing;
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 

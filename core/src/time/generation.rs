@@ -2,7 +2,7 @@
 //! its own, which takes longer as the cache grows.
 
 use super::machine::{Launched, Machine};
-use super::{Gpu, Picoseconds, StepTime};
+use super::{Bound, Gpu, Picoseconds, StepTime};
 use crate::device::Device;
 use crate::eager::Launches;
 
@@ -82,7 +82,8 @@ impl Paced {
     pub fn per_second(self, count: u64) -> [u64; 3] {
         const HUNDREDTHS: u128 = 100_000_000_000_000;
         [self.time, self.most, self.least].map(|Picoseconds(time)| {
-            let rate = u128::from(count).saturating_mul(HUNDREDTHS).div_euclid(u128::from(time.max(1)));
+            let all = u128::from(count).saturating_mul(HUNDREDTHS);
+            let rate = all.div_euclid(u128::from(time.max(1)));
             u64::try_from(rate).unwrap_or(u64::MAX)
         })
     }
@@ -106,6 +107,16 @@ impl Generation {
             .map(|(at, pass)| (pass.number, StepTime::of_kernels(launches.of_pass(at), &machine)))
             .collect();
         Self { device, gpu, launched, texts, new_tokens, prefill, passes }
+    }
+
+    /// The GPU's name, with its form where there are several: `H100 SXM`.
+    pub fn name(&self) -> String {
+        super::timing::name(self.device, self.gpu)
+    }
+
+    /// What most passes wait for; the prefill where there is none behind it.
+    pub fn waits_for(&self) -> Bound {
+        self.passes.last().map_or(&self.prefill, |(_, time)| time).bound()
     }
 
     /// The time until each text has its first token, without tokenising and waiting in a queue.
