@@ -49,7 +49,7 @@ pub(crate) enum Task {
     Explain(Explain),
     /// Show what published estimators say of the same training
     Compare(Question),
-    /// Estimate how long a training step takes on each GPU
+    /// Estimate how long a training step, a forward pass or generated tokens take on each GPU
     Time(Timing),
     /// Estimate how many tokens and requests a server such as vLLM keeps on each GPU
     Capacity(Capacity),

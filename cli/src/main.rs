@@ -16,6 +16,7 @@ mod estimators;
 mod explain;
 mod file;
 mod foreign;
+mod generation;
 mod named;
 mod output;
 mod picture;

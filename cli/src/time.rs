@@ -1,4 +1,4 @@
-//! `highwater time`: how long a training step takes, here and on other GPUs.
+//! `highwater time`: how long a training step or a forward pass takes, here and on other GPUs.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU64;
@@ -10,14 +10,17 @@ use highwater_core::time::{Bound, Part, Share, StepTime, Timing, Utilisation};
 use highwater_core::{Bytes, Error, Model};
 use serde_json::{Value, json};
 
-use crate::args;
 use crate::table::{Align, Cell, Table};
 use crate::text::{FAINT, HEAD};
+use crate::{args, generation};
 
 /// The time of a step on the configured GPU, and on all whose vendors publish their rates.
 pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Error> {
     let question = &arguments.question;
     let config = question.training.over(model.defaults())?;
+    if config.workload.generates() {
+        return generation::time(model, &config, arguments);
+    }
     let mut stages = Stages::default();
     let mut timings = Timings::new(model, &config, &mut stages);
     let mut on = |device, form: Option<&str>| -> Result<Timing, Error> {
@@ -41,14 +44,15 @@ pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Er
     if question.json {
         return Ok(format!("{:#}\n", answer(own, &all, epoch)));
     }
-    Ok(text(own, &all, epoch))
+    let what = if config.workload.trains() { "step" } else { "forward pass" };
+    Ok(text(what, own, &all, epoch))
 }
 
-fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
+fn text(what: &str, own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
     let step = &own.time;
     let (least, most) = step.interval();
     let mut text = format!(
-        "{HEAD}A step takes {} on {} ({least} to {most} in nine of ten runs): {} samples per second.{HEAD:#}\n",
+        "{HEAD}A {what} takes {} on {} ({least} to {most} in nine of ten runs): {} samples per second.{HEAD:#}\n",
         step.step(),
         own.name(),
         own.rate()
@@ -60,7 +64,7 @@ fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
         writeln!(text, "An epoch of {} samples takes {}.", grouped(samples), own.epoch(samples))
             .ok();
     }
-    text += &used(step);
+    text += &used(what, step);
     writeln!(text, "Model FLOP utilisation {} %.\n", own.flop_utilisation().div_euclid(10)).ok();
     let mut parts = Table::of_numbers_behind(1);
     parts.row(
@@ -87,7 +91,7 @@ fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
         Align::Right,
         Align::Left,
     ]);
-    let heads = ["", "step", "samples/s", "TFLOP/s", "memory", "waits for"];
+    let heads = ["", what, "samples/s", "TFLOP/s", "memory", "waits for"];
     gpus.row(heads.map(|head| Cell::styled(head, HEAD)));
     for timing in all {
         gpus.row([
@@ -103,7 +107,7 @@ fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
 }
 
 /// How much of the GPU a step uses: a range where nothing is known of the data loader.
-fn used(step: &StepTime) -> String {
+fn used(what: &str, step: &StepTime) -> String {
     let (least, most) = (step.least_utilisation(), step.utilisation());
     let percent = |least: Share, most: Share| match (least.percent(), most.percent()) {
         (least, most) if least == most => format!("{most} %"),
@@ -112,7 +116,7 @@ fn used(step: &StepTime) -> String {
     let mut text = String::new();
     writeln!(
         text,
-        "The GPU computes {} of that time; most of the step waits for {}.\n\
+        "The GPU computes {} of that time; most of the {what} waits for {}.\n\
          SM active {}, SM occupancy {}, tensor active {}, DRAM active {}, as DCGM averages them.",
         percent(most.gpu, most.gpu),
         if step.bound() == Bound::Loader { "the data loader" } else { step.bound().name() },

@@ -294,7 +294,7 @@ fn line(operator: &str, launch: &Launch) -> String {
             vec![channels, width, backward.into(), channels_last.into()]
         }
         Kernel::Embedding { rows, width, backward } => vec![rows, width, backward.into()],
-        Kernel::Attention { batch, heads, queries, keys, width, causal, backward } => {
+        Kernel::Attention { batch, heads, queries, keys, width, causal, backward, .. } => {
             vec![batch, heads, queries, keys, width, causal.into(), backward.into()]
         }
         Kernel::Foreach { read, written, kernels, .. } => vec![read.0, written.0, kernels],

@@ -313,7 +313,10 @@ impl Model {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
         let config = &config.in_effect();
         let recovered = self.program(&self.shape(config)?, config)?;
-        let steady = Script::of(config)?.steady;
+        let steady = match recovered.decode {
+            Some(_) => step::generate::STEADY,
+            None => Script::of(config)?.steady,
+        };
         let run = recovered.record(config, hardware, Some(steady))?;
         Ok(run.launches.map(Rc::unwrap_or_clone).unwrap_or_default())
     }

@@ -113,7 +113,7 @@ pub(crate) fn run(
     let labels = if list.is_empty() { Vec::new() } else { trace.labels.clone() };
     sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
     sink.extend(unproven::mark(program, typed, &mut trace));
-    Ok((trace, asked, Launches { list, labels, steady: script.steady }))
+    Ok((trace, asked, Launches { list, labels, steady: script.steady, passes: Vec::new() }))
 }
 
 /// What the user should know of the run.

@@ -10,6 +10,7 @@
 
 mod clock;
 mod constants;
+mod generation;
 mod host;
 mod interval;
 mod machine;
@@ -29,8 +30,9 @@ use crate::error::{Error, ErrorKind};
 use crate::trace::{LabelId, Phase};
 
 pub use self::clock::Clock;
-pub use self::machine::Machine;
+pub use self::generation::{Generation, Paced};
 use self::machine::Ran;
+pub use self::machine::{Launched, Machine};
 pub use self::timing::Timing;
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
@@ -249,10 +251,14 @@ pub struct StepTime {
 impl StepTime {
     /// The time of a step's kernels on a GPU: those of a steady iteration.
     pub fn of(launches: &Launches, gpu: Gpu) -> Self {
-        let machine = Machine::of(gpu);
+        Self::of_kernels(launches.of_steady(), &Machine::of(gpu))
+    }
+
+    /// The time of some kernels.
+    fn of_kernels<'a>(kernels: impl IntoIterator<Item = &'a Launch>, machine: &Machine) -> Self {
         let mut sum = Self::default();
-        for launch in launches.of_steady() {
-            sum.add(launch, &machine);
+        for launch in kernels {
+            sum.add(launch, machine);
         }
         sum
     }

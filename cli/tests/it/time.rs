@@ -1,4 +1,4 @@
-//! `highwater time`: how long a training step takes.
+//! `highwater time`: how long a training step, a forward pass and tokens take.
 
 use expect_test::expect;
 use serde_json::Value;
@@ -109,4 +109,38 @@ fn a_slow_loader_leaves_the_gpu_idle() {
         The GPU computes 9 % of that time; most of the step waits for the data loader.
         SM active 8 %, SM occupancy 5 %, tensor active 0 %, DRAM active 3 %, as DCGM averages them."#]]
     .assert_eq(&shown.join("\n"));
+}
+
+/// Tokens have times of their own, launched by Python and in CUDA graphs.
+#[test]
+fn tokens_are_timed() {
+    let of = |more: &[&str]| {
+        let asked = ["time", "qwen2.5-0.5b", "--workload", "generation", "--precision", "bf16"];
+        highwater(
+            &[&asked, ["--new-tokens", "6", "--device", "a100-80gb"].as_slice(), more].concat(),
+        )
+    };
+    let shown = of(&[]).stdout;
+    for line in ["time to first token", "time per output token", "output tokens per second"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    let json: Value = serde_json::from_str(&of(&["--json"]).stdout).expect("it is JSON");
+    let time = |how: &str, what: &str| {
+        json["generation"][how][what]["picoseconds"].as_u64().expect("it is a number")
+    };
+    for how in ["python", "cuda_graph"] {
+        let passes = time(how, "total") - time(how, "first_token");
+        assert_eq!(passes / 5, time(how, "per_token"), "{how}");
+        assert!(time(how, "first_pass") <= time(how, "last_pass"), "{how}");
+    }
+    assert!(time("cuda_graph", "total") < time("python", "total"));
+    let refused = of(&["--epoch", "100"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(refused.stderr.contains("generation reads prompts once"), "{}", refused.stderr);
+}
+
+#[test]
+fn inference_has_forward_passes() {
+    let outcome = highwater(&["time", &resnet50(), "--workload", "inference", "--batch", "8"]);
+    assert!(outcome.stdout.starts_with("A forward pass takes "), "{}", outcome.stdout);
 }

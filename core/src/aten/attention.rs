@@ -385,6 +385,7 @@ fn fused([q, k]: [&Tensor; 2], [causal, backward]: [bool; 2]) -> launch::Kernel 
     launch::Kernel::Attention {
         batch: q.size(0),
         heads: q.size(1),
+        key_heads: k.size(1),
         queries: q.size(2),
         keys: k.size(2),
         width: q.size(3),

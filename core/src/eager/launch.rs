@@ -66,12 +66,36 @@ pub struct Launches {
     pub labels: Vec<String>,
     /// The iteration, from 1, that stands for all later ones.
     pub steady: usize,
+    /// Forward passes of one token each, in their order; empty where none is written.
+    pub passes: Vec<DecodePass>,
+}
+
+/// A forward pass that reads the last token of each text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodePass {
+    /// COUNT: such passes before it, those included that are not simulated.
+    pub number: u64,
+    /// Where its kernels begin in [`Launches::list`]; they go to the next pass.
+    pub from: usize,
 }
 
 impl Launches {
     /// Those of a steady iteration.
     pub fn of_steady(&self) -> impl Iterator<Item = &Launch> {
         self.list.iter().filter(|launch| launch.iteration == self.steady)
+    }
+
+    /// The kernels that read the prompts and choose the first token.
+    pub fn of_prefill(&self) -> &[Launch] {
+        let end = self.passes.first().map_or(self.list.len(), |pass| pass.from);
+        self.list.get(..end).unwrap_or_default()
+    }
+
+    /// The kernels of a pass, by its place among [`Launches::passes`].
+    pub fn of_pass(&self, at: usize) -> &[Launch] {
+        let Some(pass) = self.passes.get(at) else { return &[] };
+        let end = self.passes.get(at.saturating_add(1)).map_or(self.list.len(), |next| next.from);
+        self.list.get(pass.from..end).unwrap_or_default()
     }
 
     /// The text behind an id.
@@ -203,6 +227,8 @@ pub enum Kernel {
         batch: u64,
         /// COUNT: heads of the query.
         heads: u64,
+        /// COUNT: heads of keys and values, fewer where queries share them.
+        key_heads: u64,
         /// COUNT: queries of a head.
         queries: u64,
         /// COUNT: keys of a head.
@@ -240,7 +266,7 @@ impl Kernel {
         match *self {
             Self::Gemm { batch, rows, inner, columns, .. } => times(&[batch, rows, inner, columns]),
             Self::Convolution(convolution) => convolution.multiply_adds(),
-            Self::Attention { batch, heads, queries, keys, width, causal, backward } => {
+            Self::Attention { batch, heads, queries, keys, width, causal, backward, .. } => {
                 // The scores and the result; the gradients take five products.
                 let products = if backward { 5 } else { 2 };
                 let all = times(&[products, batch, heads, queries, keys, width]);
@@ -286,9 +312,9 @@ impl Kernel {
             Self::Embedding { rows, width, backward } => {
                 times(&[rows, width, if backward { 3 } else { 2 }])
             }
-            Self::Attention { batch, heads, queries, keys, width, backward, .. } => {
-                let rows = queries.saturating_mul(2).saturating_add(keys.saturating_mul(2));
-                times(&[batch, heads, rows, width, if backward { 2 } else { 1 }])
+            Self::Attention { batch, heads, key_heads, queries, keys, width, backward, .. } => {
+                let rows = times(&[2, heads, queries]).saturating_add(times(&[2, key_heads, keys]));
+                times(&[batch, rows, width, if backward { 2 } else { 1 }])
             }
         };
         element.times(elements)
@@ -441,6 +467,11 @@ impl Runtime {
     /// Launches since [`Runtime::record_launches`], which end here.
     pub fn take_launches(&self) -> Vec<Launch> {
         self.recorder.borrow_mut().launches.take().unwrap_or_default()
+    }
+
+    /// COUNT: launches that were recorded.
+    pub fn launches(&self) -> usize {
+        self.recorder.borrow().launches.as_ref().map_or(0, Vec::len)
     }
 
     /// Whether kernels that would run here are recorded.

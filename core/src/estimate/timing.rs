@@ -7,8 +7,8 @@ use super::{Model, Stages};
 use crate::config::Config;
 use crate::device::{self, Device};
 use crate::eager::Launches;
-use crate::error::Error;
-use crate::time::{Clock, Gpu, StepTime, Timing};
+use crate::error::{Error, ErrorKind};
+use crate::time::{Clock, Generation, Gpu, Launched, StepTime, Timing};
 
 /// The times of one configuration. GPUs for which PyTorch launches the same kernels share them.
 #[derive(Debug)]
@@ -35,16 +35,44 @@ impl<'a> Timings<'a> {
     /// The same on a form of its board, such as `PCIe`; without one on the usual form.
     ///
     /// # Errors
-    /// When there is no such form; as [`Timings::on`].
+    /// When there is no such form, or tokens are written ([`Timings::generation`]); as [`Timings::on`].
     pub fn on_form(
         &mut self,
         device: &'static Device,
         form: Option<&str>,
     ) -> Result<Timing, Error> {
+        if self.config.workload.generates() {
+            let message = say!(
+                "generation has no step: reading the prompts and writing each token take times of their own, which \
+                 `highwater time` answers in a shell"
+            );
+            return Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
+        }
         let gpu = self.gpu(device, form)?;
         let (samples, tokens) = self.model.amounts(&self.config);
         let launches = self.launches(device)?;
         Ok(Timing { device, gpu, time: StepTime::of(&launches, gpu), samples, tokens })
+    }
+
+    /// One call of `generate` on a GPU, or on a form of its board.
+    ///
+    /// # Errors
+    /// When the workload is not generation; as [`Timings::on_form`].
+    pub fn generation(
+        &mut self,
+        device: &'static Device,
+        form: Option<&str>,
+        launched: Launched,
+    ) -> Result<Generation, Error> {
+        if !self.config.workload.generates() {
+            let message = say!("no tokens are written: choose the workload generation");
+            return Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
+        }
+        let gpu = self.gpu(device, form)?;
+        let (texts, _) = self.model.amounts(&self.config.in_effect());
+        let launches = self.launches(device)?;
+        let new_tokens = self.config.new_tokens.get();
+        Ok(Generation::of(&launches, (device, gpu), (texts, new_tokens), launched))
     }
 
     /// When events of the run happen on the configuration's own GPU; `None` where the run repeats what was not launched

@@ -12,7 +12,7 @@ use super::loss::Loss;
 use super::{Batch, BatchPlan, Device, Recorded, compile};
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::eager::launch::Launches;
+use crate::eager::launch::{DecodePass, Launches};
 use crate::eager::{Mode, Runtime, Tensor};
 use crate::error::Error;
 use crate::graph::ValueId;
@@ -24,6 +24,9 @@ use crate::trace::{Category, Phase};
 
 /// COUNT: events of tokens that are run, about.
 const EVENTS: usize = 1 << 18;
+
+/// The iteration that stands for all: `generate` is called once.
+pub(crate) const STEADY: usize = 1;
 
 /// COUNT: tokens at each end that run in any case.
 const ENDS: u64 = 3;
@@ -75,6 +78,7 @@ pub(crate) fn run(
     let next = Forward::plan(&rt, &decode.program, &decode.program.typed, &next_roles, config);
     let state = State::of(prefill, &device, &decode.program);
     let new = config.new_tokens.get();
+    let mut timed = Vec::new();
     let ran = rt.in_mode(Mode::EVALUATION, || {
         rt.autocast(config.precision.autocast(), || {
             let mut text = Text::of(&rt, prefill, batch);
@@ -85,6 +89,7 @@ pub(crate) fn run(
             let before = rt.events();
             let mut passes = Passes::of(new.saturating_sub(1));
             while let Some(token) = passes.next() {
+                timed.push(DecodePass { number: token, from: rt.launches() });
                 let typed = decode.typed(text.read.saturating_add(token));
                 let given = text.token(&decode.program, std::mem::take(&mut kept));
                 let outputs = next.run_with(&rt, &typed, (&state.values, given), &());
@@ -102,7 +107,7 @@ pub(crate) fn run(
     let list = rt.take_launches();
     let (trace, asked) = rt.into_parts();
     let labels = if list.is_empty() { Vec::new() } else { trace.labels.clone() };
-    Ok((trace, asked, Launches { list, labels, steady: 1 }))
+    Ok((trace, asked, Launches { list, labels, steady: STEADY, passes: timed }))
 }
 
 /// That not all tokens ran.

@@ -94,7 +94,7 @@ mod tests {
             let kernel = Kernel::Elementwise { read: Bytes::mib(512), written: Bytes::mib(512) };
             rt.on_stream(Stream(stream), || rt.launch(&[], kernel, DType::Float32));
         }
-        let launches = Launches { list: rt.take_launches(), labels: Vec::new(), steady: 1 };
+        let launches = Launches { list: rt.take_launches(), steady: 1, ..Launches::default() };
         let gpu = Gpu::of(device).expect("it has rates");
         Clock::of(&launches, gpu, &[0]).moments.iter().map(|moment| moment.0).sum()
     }

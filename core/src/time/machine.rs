@@ -14,6 +14,27 @@ pub struct Machine {
     constants: Constants,
     pub(super) model: Model,
     pub(super) host: Host,
+    launched: Launched,
+}
+
+/// How kernels come to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Launched {
+    /// Python launches one after another, as PyTorch without compilation does.
+    #[default]
+    ByPython,
+    /// They are in a CUDA graph, as in servers: the host launches all of them at once, and none waits to start.
+    InGraph,
+}
+
+impl Launched {
+    /// The name in JSON: `python`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ByPython => "python",
+            Self::InGraph => "cuda_graph",
+        }
+    }
 }
 
 /// A launch there, as often as it runs.
@@ -31,7 +52,14 @@ impl Machine {
     /// A GPU with the host that was measured.
     pub fn of(gpu: Gpu) -> Self {
         let (constants, model, host) = (Constants::read(), Model::new(gpu), Host::read());
-        Self { gpu, constants, model, host }
+        Self { gpu, constants, model, host, launched: Launched::ByPython }
+    }
+
+    /// The same for a pass that reads each weight once: no weight is still in L2 from the pass before, because others
+    /// were read since.
+    #[must_use]
+    pub(super) const fn of_passes(self, launched: Launched) -> Self {
+        Self { model: self.model.with_cold_weights(), launched, ..self }
     }
 
     /// Microseconds that a launch takes on the device by the formula of its kind, before any shortest time of kernels.
@@ -56,6 +84,13 @@ impl Machine {
     )]
     pub(super) fn run(&self, launch: &Launch) -> Ran {
         let (time, uses) = (self.model.time(launch), self.uses(&launch.kernel, launch.dtype));
+        if self.launched == Launched::InGraph {
+            // The gap and the shortest time were fitted to kernels that the host starts one by one.
+            let time = self.model.work(launch.kernel, launch.dtype);
+            let time = Time { us: time.us.max(uses.moving_us), ..time };
+            let on_device = Picoseconds::of(time.us).times(launch.times);
+            return Ran { time, uses, on_device, on_host: Picoseconds::default() };
+        }
         let time = Time { us: self.host.at_least(time.us, &uses), ..time };
         let of = |us| Picoseconds::of(us).times(launch.times);
         // The host that was measured is fast.

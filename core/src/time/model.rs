@@ -126,6 +126,8 @@ pub(super) struct Model {
     boost: f64,
     base: f64,
     lanes: f64,
+    /// Whether weights come from DRAM, however small they are.
+    has_cold_weights: bool,
 }
 
 impl Model {
@@ -138,7 +140,13 @@ impl Model {
             boost: f64::from(gpu.rates.boost_mhz),
             base: f64::from(gpu.rates.base_mhz),
             lanes: f64::from(gpu.rates.lanes),
+            has_cold_weights: false,
         }
+    }
+
+    /// The same where a weight was last read so long ago that L2 has none of it.
+    pub(super) const fn with_cold_weights(self) -> Self {
+        Self { has_cold_weights: true, ..self }
     }
 
     /// The time of a kernel's single run.
@@ -149,7 +157,7 @@ impl Model {
     }
 
     /// The time apart from its start and its end.
-    fn work(&self, kernel: Kernel, dtype: DType) -> Time {
+    pub(super) fn work(&self, kernel: Kernel, dtype: DType) -> Time {
         let element = dtype.size();
         let is_single = dtype == DType::Float32;
         let moves = |us: f64, is_fitted| Time { us, bound: Bound::Bandwidth, is_fitted };
@@ -323,7 +331,9 @@ impl Model {
         let element = bytes(element);
         let write = self.memory(element * batch * rows * columns);
         let size = element * batch * (rows * inner + inner * columns + rows * columns);
-        let memory = self.memory(size);
+        let is_cold = self.has_cold_weights && !batched;
+        let weight = if is_cold { self.dram(element * inner * columns) } else { 0.0 };
+        let memory = self.memory(size).max(weight);
         // No sum on fp32 units that was measured was longer; cuBLAS shares such out (split-k).
         let is_shared = inner > MEASURED_INNER || unit.is_tensor;
         let shape = if is_shared { self.shared_out(shape) } else { shape };
@@ -467,7 +477,7 @@ impl Model {
 
     /// Attention in one kernel: its products one after another, and the operands from memory.
     fn attention(&self, kernel: Kernel, dtype: DType) -> Time {
-        let Kernel::Attention { batch, heads, queries, keys, width, causal, backward } = kernel
+        let Kernel::Attention { batch, heads, queries, keys, width, causal, backward, .. } = kernel
         else {
             return Time { us: 0.0, bound: Bound::Bandwidth, is_fitted: false };
         };
@@ -606,6 +616,7 @@ mod tests {
                 Kernel::Attention {
                     batch,
                     heads: 12,
+                    key_heads: 12,
                     queries: rows,
                     keys: rows,
                     width: 64,

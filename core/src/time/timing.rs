@@ -23,11 +23,7 @@ pub struct Timing {
 impl Timing {
     /// The GPU's name, with its form where there are several: `H100 SXM`.
     pub fn name(&self) -> String {
-        let (name, form) = (self.device.name, self.gpu.rates.form);
-        if form.is_empty() || name.ends_with(form) {
-            return name.to_owned();
-        }
-        [name, form].join(" ")
+        name(self.device, self.gpu)
     }
 
     /// COUNT: samples in a second, in hundredths.
@@ -82,6 +78,15 @@ impl Timing {
         let bandwidth = u64::from(self.gpu.rates.bandwidth).saturating_mul(1_000_000_000);
         Bytes(moved).parts_of(Bytes(bandwidth), 100)
     }
+}
+
+/// The name of a GPU, with its form where there are several.
+pub(super) fn name(device: &Device, gpu: Gpu) -> String {
+    let (name, form) = (device.name, gpu.rates.form);
+    if form.is_empty() || name.ends_with(form) {
+        return name.to_owned();
+    }
+    [name, form].join(" ")
 }
 
 /// COUNT: a count over a time, as a rate for each second.

@@ -18,6 +18,7 @@ mod documents;
 mod estimators;
 mod evaluation;
 mod fixtures;
+mod generated;
 mod hf_config;
 mod hooks;
 mod infer;
