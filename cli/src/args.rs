@@ -584,9 +584,7 @@ fn tokens(text: &str) -> Result<u64, String> {
 }
 
 fn engine(text: &str) -> Result<Engine, String> {
-    let all = [Engine::Vllm, Engine::Sglang, Engine::LlamaCpp];
-    let found = all.into_iter().find(|engine| engine.name().eq_ignore_ascii_case(text));
-    found.ok_or_else(|| "known servers are vllm, sglang and llama.cpp".to_owned())
+    text.to_ascii_lowercase().parse().map_err(|error: Error| error.to_string())
 }
 
 fn share(text: &str) -> Result<Share, String> {
@@ -595,13 +593,13 @@ fn share(text: &str) -> Result<Share, String> {
 }
 
 fn kv_type(text: &str) -> Result<KvType, String> {
-    KvType::parse(text).ok_or_else(|| "known types are auto and fp8".to_owned())
+    let called = || text.parse().map_err(|error: Error| error.to_string());
+    KvType::parse(text).map_or_else(called, Ok)
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    Format::parse(text).ok_or_else(|| {
-        format!("known formats are {}", Format::names().collect::<Vec<_>>().join(", "))
-    })
+    let called = || text.parse().map_err(|error: Error| error.to_string());
+    Format::parse(text).map_or_else(called, Ok)
 }
 
 fn release(text: &str) -> Result<Release, String> {
@@ -609,7 +607,7 @@ fn release(text: &str) -> Result<Release, String> {
 }
 
 fn sampler(text: &str) -> Result<Sampler, String> {
-    Sampler::parse(text).ok_or_else(|| "known samplers are sort, triton and flashinfer".to_owned())
+    text.to_ascii_lowercase().parse().map_err(|error: Error| error.to_string())
 }
 
 fn snapshot(text: &str) -> Result<PathBuf, String> {

@@ -24,12 +24,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use self::choice::choice;
+pub(crate) use self::choice::choice;
 pub use self::choice::{Choice, Named};
 pub(crate) use self::loops::Outputs;
 pub use self::method::{ALL_LINEAR, Method};
 pub use self::pytorch::PyTorch;
-use self::setting::Typed;
+pub(crate) use self::setting::Typed;
 pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};
 pub use self::settings::SETTINGS;
 pub use self::task::{Sizes, Task};

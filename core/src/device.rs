@@ -169,14 +169,14 @@ impl Class {
 /// of `GPUMemNet`'s machine differs by 105 MiB to either side between models.
 const CONTEXT_DOUBT: Bytes = Bytes::mib(100);
 
-/// What a process has in use besides the allocator's memory: the CUDA context and libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A size outside the allocator's memory, of which a range is known, such as the CUDA context and libraries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Context {
-    /// SIZE: one process in twenty has less.
+    /// SIZE: of a context, one process in twenty has less; of another size, the smallest that was seen.
     pub least: Bytes,
     /// SIZE: what is expected.
     pub likely: Bytes,
-    /// SIZE: one process in twenty has more.
+    /// SIZE: of a context, one process in twenty has more; of another size, the largest that was seen.
     pub most: Bytes,
 }
 
@@ -184,6 +184,11 @@ impl Context {
     /// One that was measured, of this model or another: models differ in the kernels that they load.
     pub fn about(size: Bytes) -> Self {
         Self { least: size - CONTEXT_DOUBT, likely: size, most: size + CONTEXT_DOUBT }
+    }
+
+    /// MiB: the smallest that was seen, what is assumed, and the largest that was seen.
+    pub(crate) const fn mib(least: u64, likely: u64, most: u64) -> Self {
+        Self { least: Bytes::mib(least), likely: Bytes::mib(likely), most: Bytes::mib(most) }
     }
 }
 

@@ -9,6 +9,8 @@
 use serde::Serialize;
 
 use crate::bytes::{Bytes, grouped};
+use crate::config::choice;
+pub use crate::device::Context as Range;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::sentence::Sentence;
@@ -30,37 +32,17 @@ pub use self::profile::Sampler;
 pub use self::vllm::Release;
 pub use self::weights::{Format, Weights};
 
-/// A server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Engine {
-    /// vLLM with its V1 engine.
-    #[default]
-    Vllm,
-    /// `SGLang`.
-    Sglang,
-    /// llama.cpp's server.
-    #[serde(rename = "llama.cpp")]
-    LlamaCpp,
-}
-
-impl Engine {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Vllm => "vllm",
-            Self::Sglang => "sglang",
-            Self::LlamaCpp => "llama.cpp",
-        }
-    }
-
-    /// The name in sentences.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Vllm => "vLLM",
-            Self::Sglang => "SGLang",
-            Self::LlamaCpp => "llama.cpp",
-        }
+choice! {
+    /// A server.
+    #[derive(Default)]
+    pub enum Engine ("server") {
+        /// vLLM with its V1 engine.
+        #[default]
+        Vllm = "vllm", "vLLM", "gives the cache what a profile run leaves of its share",
+        /// `SGLang`.
+        Sglang = "sglang", "SGLang", "gives weights and cache a share, and leaves the rest for work",
+        /// llama.cpp's server.
+        LlamaCpp = "llama.cpp", "llama.cpp", "allocates the cache of the whole context",
     }
 }
 
@@ -122,24 +104,6 @@ impl Share {
         let digits = digits.trim_end_matches('0');
         let whole = self.0.div_euclid(Self::WHOLE);
         if digits.is_empty() { whole.to_string() } else { format!("{whole}.{digits}") }
-    }
-}
-
-/// A size of which only a range is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Range {
-    /// SIZE: the smallest that was seen.
-    pub least: Bytes,
-    /// SIZE: what is assumed.
-    pub likely: Bytes,
-    /// SIZE: the largest that was seen.
-    pub most: Bytes,
-}
-
-impl Range {
-    /// MiB: the smallest that was seen, what is assumed, and the largest that was seen.
-    pub(crate) const fn mib(least: u64, likely: u64, most: u64) -> Self {
-        Self { least: Bytes::mib(least), likely: Bytes::mib(likely), most: Bytes::mib(most) }
     }
 }
 

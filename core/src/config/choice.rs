@@ -114,4 +114,4 @@ macro_rules! choice {
     };
 }
 
-pub(super) use choice;
+pub(crate) use choice;

@@ -330,7 +330,7 @@ fn unknown(name: &str) -> Error {
 }
 
 /// A type that settings have.
-pub(super) trait Typed: Sized {
+pub(crate) trait Typed: Sized {
     /// What the setting can be.
     const KIND: Kind;
 

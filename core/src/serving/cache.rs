@@ -3,19 +3,19 @@
 //! Source: vLLM, `v1/core/kv_cache_utils.py` and `v1/kv_cache_interface.py`: layers of one kind share a group; groups
 //! have the same number of layers, and a block of the pool is a page of each layer of one group.
 
-use serde::Serialize;
-
 use crate::bytes::Bytes;
+use crate::config::choice;
 
-/// Type of the elements of the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum KvType {
-    /// That of the model's activations: 16 bits.
-    #[default]
-    Auto,
-    /// 8-bit floats.
-    Fp8,
+choice! {
+    /// Type of the elements of the cache.
+    #[derive(Default)]
+    pub enum KvType ("type of the cache") {
+        /// That of the model's activations: 16 bits.
+        #[default]
+        Auto = "auto", "16 bits", "the type of the model's activations",
+        /// 8-bit floats.
+        Fp8 = "fp8", "fp8", "8-bit floats",
+    }
 }
 
 impl KvType {

@@ -44,7 +44,7 @@ fn settings(log: &Log<'_>) -> Serving {
         weights: Format::parse(log["weights"]).map(Weights::of),
         tp: log["tp"].parse().unwrap(),
         vllm: Release::parse(log["version"]).unwrap_or_default(),
-        sampler: Sampler::parse(log["sampler"]),
+        sampler: log["sampler"].parse().ok(),
         block: log["block"].parse().ok(),
         ..Serving::default()
     }
@@ -206,7 +206,7 @@ fn every_decoder_of_the_catalogue_is_answered() {
     let mut count = 0;
     for entry in highwater_core::formats::catalogue::entries() {
         let Ok(Some(model)) = Served::named(entry.id) else { continue };
-        for engine in [Engine::Vllm, Engine::Sglang, Engine::LlamaCpp] {
+        for engine in Engine::ALL.iter().copied() {
             let settings = Serving { engine, ..serving(512) };
             let answer = answer(&model, &settings, &devices).unwrap();
             assert!(answer.bytes_per_token.0 > 0, "{}", entry.id);
