@@ -593,14 +593,13 @@ fn share(text: &str) -> Result<Share, String> {
 }
 
 fn kv_type(text: &str) -> Result<KvType, String> {
-    KvType::parse(text).ok_or_else(|| "known types are auto and fp8".to_owned())
+    let called = || text.parse().map_err(|error: Error| error.to_string());
+    KvType::parse(text).map_or_else(called, Ok)
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    match Format::called(text) {
-        Some(format) => Ok(format),
-        None => text.parse().map_err(|error: Error| error.to_string()),
-    }
+    let called = || text.parse().map_err(|error: Error| error.to_string());
+    Format::parse(text).map_or_else(called, Ok)
 }
 
 fn release(text: &str) -> Result<Release, String> {

@@ -169,14 +169,14 @@ impl Class {
 /// of `GPUMemNet`'s machine differs by 105 MiB to either side between models.
 const CONTEXT_DOUBT: Bytes = Bytes::mib(100);
 
-/// What a process has in use besides the allocator's memory: the CUDA context and libraries.
+/// A size outside the allocator's memory, of which a range is known, such as the CUDA context and libraries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
-    /// SIZE: one process in twenty has less.
+    /// SIZE: of a context, one process in twenty has less; of another size, the smallest that was seen.
     pub least: Bytes,
     /// SIZE: what is expected.
     pub likely: Bytes,
-    /// SIZE: one process in twenty has more.
+    /// SIZE: of a context, one process in twenty has more; of another size, the largest that was seen.
     pub most: Bytes,
 }
 

@@ -317,6 +317,11 @@ pub struct Body {
 }
 
 impl Graph {
+    /// Keys and values that a pass is given of earlier ones.
+    pub(crate) fn pasts(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.cache.iter().filter_map(|(past, _)| *past)
+    }
+
     /// As after `model.to(dtype)` of a program: what is given to it in single precision, state and
     /// inputs, is in `dtype` instead. What it casts to single precision itself stays so.
     pub fn convert_floats(&mut self, dtype: DType) {

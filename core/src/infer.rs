@@ -54,9 +54,9 @@ impl Typed {
         self.types.get(id.0)?.as_ref()
     }
 
-    /// What lies between two of the same graph where each size is a line in one number: `part` of `whole` steps from
-    /// `first` on.
-    pub(crate) fn between(first: &Self, last: &Self, (part, whole): (u64, u64)) -> Self {
+    /// Sets what changes from `first` to `last`, two of the same graph where each size is a line in one number, to what
+    /// it is `part` of `whole` steps from `first` on. Before, this is either of them or lies between.
+    pub(crate) fn set_between(&mut self, first: &Self, last: &Self, (part, whole): (u64, u64)) {
         let line = |a: i128, b: i128| {
             let (part, whole) = (i128::from(part), i128::from(whole.max(1)));
             a.saturating_add((b.saturating_sub(a)).saturating_mul(part).div_euclid(whole))
@@ -64,27 +64,22 @@ impl Typed {
         let size = |(a, b): (&u64, &u64)| {
             u64::try_from(line(i128::from(*a), i128::from(*b))).unwrap_or(*a)
         };
-        let ty = |(a, b): (&Option<TensorType>, &Option<TensorType>)| match (a, b) {
-            (Some(a), Some(b)) if a.rank() == b.rank() && a.dims != b.dims => {
-                let dims: Dims = a.dims.iter().zip(&b.dims).map(size).collect();
-                Some(TensorType::new(a.dtype, dims))
-            }
-            (a, _) => a.clone(),
-        };
         let int = |(a, b): (&i64, &i64)| {
             i64::try_from(line(i128::from(*a), i128::from(*b))).unwrap_or(*a)
         };
-        let list = |(a, b): (&Option<Elements>, &Option<Elements>)| match (a, b) {
-            (Some(Elements::Ints(a)), Some(Elements::Ints(b))) if a.len() == b.len() && a != b => {
-                Some(Elements::Ints(a.iter().zip(b).map(int).collect()))
+        for (ty, pair) in self.types.iter_mut().zip(first.types.iter().zip(&last.types)) {
+            let (Some(a), Some(b)) = pair else { continue };
+            if a.rank() == b.rank() && a.dims != b.dims {
+                let dims: Dims = a.dims.iter().zip(&b.dims).map(size).collect();
+                *ty = Some(TensorType::new(a.dtype, dims));
             }
-            (a, _) => a.clone(),
-        };
-        Self {
-            types: first.types.iter().zip(&last.types).map(ty).collect(),
-            elements: first.elements.iter().zip(&last.elements).map(list).collect(),
-            dims: first.dims.clone(),
-            lower_bound: first.lower_bound || last.lower_bound,
+        }
+        for (list, pair) in self.elements.iter_mut().zip(first.elements.iter().zip(&last.elements))
+        {
+            let (Some(Elements::Ints(a)), Some(Elements::Ints(b))) = pair else { continue };
+            if a.len() == b.len() && a != b {
+                *list = Some(Elements::Ints(a.iter().zip(b).map(int).collect()));
+            }
         }
     }
 

@@ -61,7 +61,7 @@ pub fn roles(program: &Program, typed: &Typed) -> Vec<Role> {
         }
     }
     // What an earlier pass made.
-    for past in graph.cache.iter().filter_map(|(past, _)| *past) {
+    for past in graph.pasts() {
         if let Some(role) = roles.get_mut(past.0) {
             *role = Role::Computed;
         }

@@ -35,13 +35,15 @@ pub use self::weights::{Format, Weights};
 
 choice! {
     /// A server.
+    #[derive(Default)]
     pub enum Engine ("server") {
         /// vLLM with its V1 engine.
-        Vllm = "vllm", "vLLM", "",
+        #[default]
+        Vllm = "vllm", "vLLM", "gives the cache what a profile run leaves of its share",
         /// `SGLang`.
-        Sglang = "sglang", "SGLang", "",
+        Sglang = "sglang", "SGLang", "gives weights and cache a share, and leaves the rest for work",
         /// llama.cpp's server.
-        LlamaCpp = "llama.cpp", "llama.cpp", "",
+        LlamaCpp = "llama.cpp", "llama.cpp", "allocates the cache of the whole context",
     }
 }
 

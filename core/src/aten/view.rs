@@ -5,6 +5,7 @@ use crate::eager::kernels::promote;
 use crate::eager::layout::{contiguous_strides, format_strides, view_strides};
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::{DType, Dims, numel};
+use crate::trace::Category;
 
 /// `aten::clone` into row-major order; a contiguous tensor is itself.
 pub fn contiguous(rt: &Runtime, x: &Tensor) -> Tensor {
@@ -285,14 +286,7 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
 
 /// The same, where pieces stand for several that are alike: the result is so long.
 pub fn cat_to(rt: &Runtime, pieces: &[&Tensor], dim: usize, total: u64) -> Tensor {
-    rt.enter_operator("aten::cat");
-    let Some(first) = pieces.first() else {
-        return rt.empty(DType::Float32, &[0]);
-    };
-    let sizes = replaced(first.sizes(), dim, total);
-    let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
-    let format = common_format(pieces.iter().copied());
-    let y = rt.empty_in(pieces.iter().fold(first.dtype(), widest), &sizes, format);
+    let y = joined(rt, None, pieces, dim, total);
     let lengths: Vec<u64> = pieces.iter().map(|piece| piece.size(dim)).collect();
     if lengths.iter().copied().fold(0, u64::saturating_add) == total {
         rt.launch_elementwise(pieces, &[&y]);
@@ -304,6 +298,27 @@ pub fn cat_to(rt: &Runtime, pieces: &[&Tensor], dim: usize, total: u64) -> Tenso
             .map(|&length| Some(grad.view_of(replaced(grad.sizes(), dim, length), grad.strides())))
             .collect()
     })
+}
+
+/// The memory that `aten::cat` allocates, for a stated purpose where there is one.
+pub(crate) fn joined(
+    rt: &Runtime,
+    category: Option<Category>,
+    pieces: &[&Tensor],
+    dim: usize,
+    total: u64,
+) -> Tensor {
+    rt.enter_operator("aten::cat");
+    let Some(first) = pieces.first() else {
+        return rt.empty(DType::Float32, &[0]);
+    };
+    let sizes = replaced(first.sizes(), dim, total);
+    let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
+    let dtype = pieces.iter().fold(first.dtype(), widest);
+    match category {
+        Some(category) => rt.empty_for(category, dtype, &sizes),
+        None => rt.empty_in(dtype, &sizes, common_format(pieces.iter().copied())),
+    }
 }
 
 /// The format of tensors that are joined: channels last if all are (`cat_compute_output_memory_format`).

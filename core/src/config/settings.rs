@@ -56,10 +56,10 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "optimizer",
-        bears_on: Workload::trains,
         label: "optimizer",
         group: Group::Main,
         stated: true,
+        bears_on: Workload::trains,
         ..field!(optimizer, Run)
     },
     Setting {
@@ -115,9 +115,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "objective",
-        bears_on: Workload::trains,
         label: "objective",
         scope: Scope::Training,
+        bears_on: Workload::trains,
         ..field!(objective, Shape)
     },
     Setting {
@@ -138,61 +138,61 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "loss",
-        bears_on: Workload::trains,
         label: "loss",
         settles: &["assumed-loss"],
+        bears_on: Workload::trains,
         ..field!(loss, Program)
     },
     Setting {
         name: "loss-kernel",
-        bears_on: Workload::trains,
         label: "loss kernel",
         scope: Scope::Training,
+        bears_on: Workload::trains,
         ..field!(loss_kernel, Program)
     },
     Setting {
         name: "loss-chunk",
-        bears_on: Workload::trains,
         label: "loss chunk",
         about: "tokens whose logits exist at a time, of a loss in chunks",
+        bears_on: Workload::trains,
         ..field!(loss_chunk, Program)
     },
     Setting { name: "kernels", label: "kernels", ..field!(kernels, Shape) },
     Setting {
         name: "checkpoint",
-        bears_on: Workload::trains,
         label: "checkpointing",
         about: "blocks are run again in backward instead of being kept",
+        bears_on: Workload::trains,
         ..field!(checkpoint, Run)
     },
     Setting {
         name: "checkpoint-reentry",
-        bears_on: Workload::trains,
         label: "checkpointing with reentry",
         about: "use_reentrant; automatic: as transformers of the time, on before 5.0",
         bare: Some("on"),
+        bears_on: Workload::trains,
         ..field!(checkpoint_reentry, Run)
     },
     Setting {
         name: "checkpoint-offload",
-        bears_on: Workload::trains,
         label: "checkpoints on the host",
         about: "what a checkpointed block is given waits in the host's memory",
+        bears_on: Workload::trains,
         ..field!(checkpoint_offload, Run)
     },
     Setting {
         name: "accumulate",
-        bears_on: Workload::trains,
         label: "gradient accumulation",
         about: "batches per optimizer step",
+        bears_on: Workload::trains,
         ..field!(accumulate, Run)
     },
     Setting {
         name: "freeze",
-        bears_on: Workload::trains,
         label: "frozen",
         about: "modules or parameters that are not trained",
         example: "encoder, *.embeddings",
+        bears_on: Workload::trains,
         ..field!(freeze, Run)
     },
     Setting {
@@ -221,10 +221,10 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "lora-dropout",
-        bears_on: Workload::trains,
         label: "LoRA dropout",
         about: "in front of each adapter",
         group: Group::Adapters,
+        bears_on: Workload::trains,
         ..field!(lora_dropout, Program)
     },
     Setting {
@@ -251,10 +251,10 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "input-require-grads",
-        bears_on: Workload::trains,
         label: "input gradients",
         about: "enable_input_require_grads, for checkpointing with reentry",
         group: Group::Adapters,
+        bears_on: Workload::trains,
         ..field!(input_require_grads, Program)
     },
     Setting {
@@ -280,22 +280,22 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "optimizer-impl",
-        bears_on: Workload::trains,
         label: "optimizer implementation",
+        bears_on: Workload::trains,
         ..field!(optimizer_impl, Run)
     },
     Setting {
         name: "weight-decay",
-        bears_on: Workload::trains,
         label: "weight decay",
         about: "for optimizers whose default is off",
+        bears_on: Workload::trains,
         ..field!(weight_decay, Run)
     },
     Setting {
         name: "optimizer-in-backward",
-        bears_on: Workload::trains,
         label: "optimizer in backward",
         about: "each parameter is updated as soon as its gradient is there, which is then freed",
+        bears_on: Workload::trains,
         ..field!(optimizer_in_backward, Run)
     },
     Setting {
@@ -306,7 +306,6 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "clip-grad-norm",
-        bears_on: Workload::trains,
         label: "clip gradients",
         about: "by their total norm",
         bare: Some("on"),
@@ -319,19 +318,20 @@ pub const SETTINGS: &[Setting] = &[
             };
             Typed::read(text).map(|value| config.clip_grad_norm = value)
         },
+        bears_on: Workload::trains,
         ..field!(clip_grad_norm, Run)
     },
     Setting {
         name: "ema",
-        bears_on: Workload::trains,
         label: "EMA of weights",
         about: "kept next to the weights",
+        bears_on: Workload::trains,
         ..field!(ema, Run)
     },
     Setting {
         name: "zero-grad",
-        bears_on: Workload::trains,
         label: "zero_grad",
+        bears_on: Workload::trains,
         ..field!(zero_grad, Run)
     },
     Setting { name: "loop", label: "loop", ..field!(loop_style, Run) },
@@ -344,9 +344,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "evaluation",
-        bears_on: Workload::trains,
         label: "validation",
         about: "without gradients, between steps",
+        bears_on: Workload::trains,
         ..field!(evaluation, Run)
     },
     Setting { name: "memory-format", label: "memory format", ..field!(memory_format, Run) },
@@ -358,9 +358,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "dropout",
-        bears_on: Workload::trains,
         label: "dropout",
         settles: &["assumed-dropout", "no-dropout"],
+        bears_on: Workload::trains,
         ..field!(dropout, Program)
     },
     Setting {

@@ -2,6 +2,7 @@
 
 use super::shape_math::dim;
 use super::{Call, Inference, OpError, Operator, Shaped, torch};
+use crate::aten::view;
 use crate::eager::Tensor;
 use crate::trace::Category;
 
@@ -27,12 +28,11 @@ fn cached(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 /// The result is as long as its type states, however long the past is: the tokens between may not have run.
 fn cached_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let (rt, dims) = (call.rt, call.output_type(0)?.dims.clone());
-    let pieces = call.tensors();
-    let dtype = pieces.last().map_or(call.output_type(0)?.dtype, Tensor::dtype);
-    rt.enter_operator("aten::cat");
-    let joined = rt.empty_for(Category::Cache, dtype, &dims);
-    rt.launch_elementwise(&pieces.iter().collect::<Vec<_>>(), &[&joined]);
+    let total = dim(&call.output_type(0)?.dims, TOKENS);
+    let tensors = call.tensors();
+    let pieces: Vec<&Tensor> = tensors.iter().collect();
+    let joined = view::joined(call.rt, Some(Category::Cache), &pieces, TOKENS, total);
+    call.rt.launch_elementwise(&pieces, &[&joined]);
     call.set(0, joined);
     Ok(())
 }

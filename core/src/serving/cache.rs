@@ -8,11 +8,13 @@ use crate::config::choice;
 
 choice! {
     /// Type of the elements of the cache.
+    #[derive(Default)]
     pub enum KvType ("type of the cache") {
         /// That of the model's activations: 16 bits.
-        Auto = "auto", "16 bits", "",
+        #[default]
+        Auto = "auto", "16 bits", "the type of the model's activations",
         /// 8-bit floats.
-        Fp8 = "fp8", "fp8", "",
+        Fp8 = "fp8", "fp8", "8-bit floats",
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn row(
         };
         tensors.iter().filter(is_offloaded).map(|tensor| tensor.size).sum()
     };
-    let all = || model.sizes(weights, settings.tp).into_iter().sum();
+    let all = || model.sizes(weights, settings.tp, device).into_iter().sum();
     let part = |size: Bytes| Bytes(size.times(offloaded).0.checked_div(layers).unwrap_or(0));
     let parts = Parts {
         budget: settings.utilization.map_or(device.capacity, |share| share.of(device.capacity)),

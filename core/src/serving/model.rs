@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::bytes::Bytes;
 use crate::config::Library;
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::formats::{self, catalogue};
 use crate::graph::{Graph, Member};
@@ -265,11 +266,14 @@ impl Served {
             .count(&["num_attention_heads", "n_head", "n_heads", "num_heads"])
             .ok_or_else(|| lacks("num_attention_heads"))?;
         let kv_heads = keys.kv_heads(heads);
-        let tensors = tensors(graph, kv_heads);
+        let mut tensors = tensors(graph, kv_heads);
         let table = tensors.iter().find(|tensor| tensor.role == Role::Embedding);
         let (vocabulary, hidden) = table
             .and_then(|table| Some((table.outputs, table.numel.checked_div(table.outputs)?)))
             .ok_or_else(|| lacks("vocab_size"))?;
+        for tensor in &mut tensors {
+            tensor.hidden = hidden;
+        }
         let head_dim =
             keys.count(&["head_dim"]).unwrap_or_else(|| hidden.checked_div(heads).unwrap_or(1));
         let positions = graph.positions.or_else(|| keys.positions());
@@ -317,10 +321,10 @@ impl Served {
         })
     }
 
-    /// SIZE: the weights on each of `tp` GPUs, tensor by tensor.
-    pub(super) fn sizes(&self, weights: &Weights, tp: u64) -> Vec<Bytes> {
+    /// SIZE: the weights on each of `tp` GPUs of this kind, tensor by tensor.
+    pub(super) fn sizes(&self, weights: &Weights, tp: u64, device: &Device) -> Vec<Bytes> {
         let mut sizes: Vec<Bytes> =
-            self.tensors.iter().map(|tensor| weights.size(tensor, tp)).collect();
+            self.tensors.iter().map(|tensor| weights.size(tensor, tp, device)).collect();
         sizes.push(self.tables);
         sizes.push(Bytes(2).times(self.absorbed.div_ceil(tp.max(1))));
         sizes
@@ -507,11 +511,7 @@ fn weight(name: &str, dims: &[u64], kv_heads: u64) -> Weight {
         is_split,
         keys: if key_or_value { numel } else { 0 },
         kv_heads,
-        padded: match (role, sizes.as_slice()) {
-            (Role::Experts, [experts, inputs, outputs]) => {
-                crate::tensor::numel(&[*experts, inputs.next_multiple_of(256), *outputs])
-            }
-            _ => numel,
-        },
+        experts: if role == Role::Experts { sizes.first().copied().unwrap_or(0) } else { 0 },
+        hidden: 0,
     }
 }

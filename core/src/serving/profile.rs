@@ -4,6 +4,7 @@
 //! The lists below are the allocations that are alive at each peak, from `vllm/v1/sample` and `vllm/model_executor`.
 //! The sampler's were recorded from PyTorch's own allocator, with the real scratch of its sorts.
 
+use crate::allocator::{MIN_LARGE_ALLOC, Pool, Settings};
 use crate::bytes::Bytes;
 use crate::config::choice;
 
@@ -13,11 +14,11 @@ choice! {
     /// How vLLM restricts a sample to the most likely tokens.
     pub enum Sampler ("sampler") {
         /// By sorting all logits.
-        Sort = "sort", "sort", "",
+        Sort = "sort", "sort", "sorts all logits",
         /// By a kernel of Triton, from 0.17 on.
-        Triton = "triton", "Triton", "",
+        Triton = "triton", "Triton", "a kernel of Triton, from 0.17 on",
         /// By kernels of `FlashInfer`, where that is installed and chosen.
-        FlashInfer = "flashinfer", "FlashInfer", "",
+        FlashInfer = "flashinfer", "FlashInfer", "kernels of FlashInfer, where that is installed and chosen",
     }
 }
 
@@ -115,16 +116,17 @@ fn layers(model: &Served, tokens: u64, tp: u64) -> Bytes {
     dense.max(attention + hidden.times(2))
 }
 
-/// SIZE: a tensor as the caching allocator counts it: in steps of 512 bytes, and from 10 MiB on the rest of a segment
-/// of whole 2 MiB, unless more than 1 MiB of it can serve others.
+/// SIZE: a tensor as the caching allocator counts it. Where it gets a segment of its own, the rest of that belongs to it
+/// unless the rest is split off for others.
 pub(super) fn block(size: Bytes) -> Bytes {
-    const LARGE: Bytes = Bytes::mib(10);
-    let rounded = size.round_up(Bytes(512));
-    if rounded < LARGE {
+    let settings = Settings::default();
+    let rounded = settings.round_size(size);
+    if rounded < MIN_LARGE_ALLOC {
         return rounded;
     }
-    let segment = rounded.round_up(Bytes::mib(2));
-    if segment.saturating_sub(rounded) <= Bytes::mib(1) { segment } else { rounded }
+    let segment = settings.allocation_size(rounded);
+    let rest = segment.saturating_sub(rounded);
+    if settings.should_split(Pool::Large, rounded, rest) { rounded } else { segment }
 }
 
 /// SIZE: what these tensors take together.

@@ -33,7 +33,7 @@ pub(super) fn row(
     };
     let parts = Parts {
         budget: total.saturating_sub(kept),
-        weights: profile::blocks(model.sizes(weights, tp).into_iter()),
+        weights: profile::blocks(model.sizes(weights, tp, device).into_iter()),
         activations: Bytes::ZERO,
         non_torch: communication(device, tp),
         graphs: Context::default(),

@@ -126,7 +126,7 @@ pub(super) fn row(
     };
     let parts = Parts {
         budget,
-        weights: profile::blocks(model.sizes(weights, tp).into_iter()),
+        weights: profile::blocks(model.sizes(weights, tp, device).into_iter()),
         activations,
         non_torch,
         graphs,

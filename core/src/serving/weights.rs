@@ -15,53 +15,33 @@ choice! {
     /// How the weights of linear layers are stored.
     pub enum Format ("format of weights") {
         /// bfloat16.
-        Bf16 = "bf16", "bf16", "",
+        Bf16 = "bf16", "bfloat16", "16 bits",
         /// float16.
-        Fp16 = "fp16", "fp16", "",
+        Fp16 = "fp16", "float16", "16 bits",
         /// 32-bit floats.
-        Fp32 = "fp32", "fp32", "",
+        Fp32 = "fp32", "float32", "32 bits",
         /// AWQ: 4 bits, with a scale and a zero point for each group of inputs.
-        Awq = "awq", "AWQ", "",
+        Awq = "awq", "AWQ", "4 bits, with a scale and a zero point for each group of inputs",
         /// GPTQ, also `compressed-tensors` with integers: 4 bits, with a scale for each group.
-        Gptq = "gptq", "GPTQ", "",
+        Gptq = "gptq", "GPTQ", "4 bits, with a scale for each group of inputs",
         /// GPTQ with 8 bits.
-        Gptq8 = "gptq-int8", "GPTQ, 8 bits", "",
+        Gptq8 = "gptq-int8", "GPTQ, 8 bits", "8 bits, with a scale for each group of inputs",
         /// 8-bit floats, with a scale for a tensor or each output.
-        Fp8 = "fp8", "fp8", "",
+        Fp8 = "fp8", "FP8", "8-bit floats, with a scale for each output",
         /// 8-bit floats, with a scale for each 128 × 128 block.
-        Fp8Block = "fp8-block", "fp8 in blocks", "",
+        Fp8Block = "fp8-block", "FP8, blocks", "8-bit floats, with a scale for each block of 128 × 128",
         /// 8-bit integers for weights and activations, with a scale for each output.
-        Int8 = "int8", "int8", "",
+        Int8 = "int8", "INT8", "8-bit integers, with a scale for each output",
         /// bitsandbytes' `LLM.int8()`.
-        Bnb8 = "bnb-int8", "LLM.int8()", "",
+        Bnb8 = "bnb-int8", "LLM.int8", "8-bit integers of bitsandbytes, with a scale for each output",
         /// bitsandbytes' 4-bit floats, with a scale for each 64 weights.
-        Nf4 = "nf4", "nf4", "",
+        Nf4 = "nf4", "NF4", "4-bit floats of bitsandbytes, with a scale for each 64 weights",
         /// 4-bit floats with a scale for each 32, in experts alone.
-        Mxfp4 = "mxfp4", "mxfp4", "",
+        Mxfp4 = "mxfp4", "MXFP4", "4-bit floats with a scale for each 32 weights, in experts alone",
         /// 4-bit floats with a scale for each 16.
-        Nvfp4 = "nvfp4", "nvfp4", "",
+        Nvfp4 = "nvfp4", "NVFP4", "4-bit floats with a scale for each 16 weights",
     }
 }
-
-/// Other names that people have for formats.
-const ALIASES: [(&str, Format); 16] = [
-    ("bfloat16", Format::Bf16),
-    ("float16", Format::Fp16),
-    ("half", Format::Fp16),
-    ("float32", Format::Fp32),
-    ("awq-marlin", Format::Awq),
-    ("gptq-int4", Format::Gptq),
-    ("w4a16", Format::Gptq),
-    ("int4", Format::Gptq),
-    ("w8a16", Format::Gptq8),
-    ("fp8-dynamic", Format::Fp8),
-    ("w8a8", Format::Int8),
-    ("llm-int8", Format::Bnb8),
-    ("bnb-8bit", Format::Bnb8),
-    ("bnb-4bit", Format::Nf4),
-    ("bitsandbytes", Format::Nf4),
-    ("bnb", Format::Nf4),
-];
 
 /// Ends of models' names, the longest first, and how their weights are stored.
 const ENDS: [(&str, Format); 21] = [
@@ -89,11 +69,34 @@ const ENDS: [(&str, Format); 21] = [
 ];
 
 impl Format {
+    /// All names, for messages.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::ALL.iter().map(|format| format.name())
+    }
+
     /// The format that people call so.
-    pub fn called(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase().replace('_', "-");
-        let alias = ALIASES.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
-        text.parse().ok().or(alias)
+        let is_called =
+            |format: &&Self| format.name() == text || format.others().contains(&text.as_str());
+        Self::ALL.iter().find(is_called).copied()
+    }
+
+    /// Its other names.
+    const fn others(self) -> &'static [&'static str] {
+        match self {
+            Self::Bf16 => &["bfloat16"],
+            Self::Fp16 => &["float16", "half"],
+            Self::Fp32 => &["float32"],
+            Self::Awq => &["awq-marlin"],
+            Self::Gptq => &["gptq-int4", "w4a16", "int4"],
+            Self::Gptq8 => &["w8a16"],
+            Self::Fp8 => &["fp8-dynamic"],
+            Self::Int8 => &["w8a8"],
+            Self::Bnb8 => &["llm-int8", "bnb-8bit"],
+            Self::Nf4 => &["bnb-4bit", "bitsandbytes", "bnb"],
+            Self::Fp8Block | Self::Mxfp4 | Self::Nvfp4 => &[],
+        }
     }
 
     /// COUNT: bits of a weight, without scales.
@@ -206,8 +209,10 @@ pub(super) struct Weight {
     pub(super) keys: u64,
     /// COUNT: heads of keys and values.
     pub(super) kv_heads: u64,
-    /// COUNT: weights where the inputs of experts are padded to 256.
-    pub(super) padded: u64,
+    /// COUNT: experts; 0 where there are none.
+    pub(super) experts: u64,
+    /// COUNT: features of the residual stream.
+    pub(super) hidden: u64,
 }
 
 impl Weight {
@@ -216,7 +221,6 @@ impl Weight {
         self.numel = self.numel.saturating_add(other.numel);
         self.outputs = self.outputs.saturating_add(other.outputs);
         self.keys = self.keys.saturating_add(other.keys);
-        self.padded = self.padded.saturating_add(other.padded);
     }
 
     /// COUNT: weights on each of `tp` GPUs.
@@ -226,6 +230,25 @@ impl Weight {
         }
         let others = self.numel.saturating_sub(self.keys).div_ceil(tp.max(1));
         others.saturating_add(self.keys.div_ceil(tp.min(self.kv_heads).max(1)))
+    }
+}
+
+impl Weight {
+    /// COUNT: weights of the experts on each of `parts` GPUs as the kernels for mxfp4 pad them: the residual stream to
+    /// 256, and the features of an expert to 128 in Marlin's kernels, to 256 in `FlashInfer`'s on Blackwell, to 64 in
+    /// Triton's on Hopper.
+    fn padded(&self, parts: u64, device: &Device) -> u64 {
+        let tile = match device.compute_capability {
+            (9, _) => 64,
+            (10, _) => 256,
+            _ => 128,
+        };
+        let others = self.numel.checked_div(self.experts.saturating_mul(self.hidden)).unwrap_or(0);
+        // Gate and up, fused, are padded apart.
+        let gates = if self.module.ends_with("gate_up_proj") { 2 } else { 1 };
+        let features = others.div_ceil(parts).div_ceil(gates).next_multiple_of(tile);
+        let hidden = self.hidden.next_multiple_of(256);
+        self.experts.saturating_mul(hidden).saturating_mul(features.saturating_mul(gates))
     }
 }
 
@@ -294,8 +317,8 @@ impl Weights {
         Some(Self { format, group, is_double, kept })
     }
 
-    /// SIZE: a weight on each of `tp` GPUs.
-    pub(super) fn size(&self, weight: &Weight, tp: u64) -> Bytes {
+    /// SIZE: a weight on each of `tp` GPUs of this kind.
+    pub(super) fn size(&self, weight: &Weight, tp: u64, device: &Device) -> Bytes {
         let parts = if weight.is_split { tp.max(1) } else { 1 };
         let (n, outputs) = (weight.on_each(tp), weight.outputs.div_ceil(parts));
         let per = |elements: u64, bytes: u64| Bytes(bytes).times(elements);
@@ -323,8 +346,7 @@ impl Weights {
             }
             Format::Nf4 => half + per(n.div_ceil(64), 4),
             Format::Mxfp4 => {
-                // Kernels read tiles of 256 inputs.
-                let padded = weight.padded.div_ceil(parts);
+                let padded = weight.padded(parts, device);
                 Bytes(padded.div_ceil(2)) + Bytes(padded.div_ceil(32))
             }
             Format::Nvfp4 => half + Bytes(n.div_ceil(16)),
@@ -348,6 +370,7 @@ impl Weights {
 #[cfg(test)]
 mod tests {
     use super::{Format, Role, Weight, Weights};
+    use crate::device;
 
     #[test]
     fn names_end_in_formats() {
@@ -387,9 +410,11 @@ mod tests {
             fused: "model.layers.0.mlp.down_proj".to_owned(),
             keys: 0,
             kv_heads: 8,
-            padded: 128 * 1024,
+            experts: 0,
+            hidden: 1024,
         };
-        let size = |weights: &Weights, tp| weights.size(&weight, tp).0;
+        let device = device::find("a100-80gb").unwrap();
+        let size = |weights: &Weights, tp| weights.size(&weight, tp, device).0;
         assert_eq!(size(&Weights::of(Format::Awq), 1), 64 * 1024 + 1024 * 2 + 512);
         assert_eq!(size(&Weights::of(Format::Fp8), 2), 64 * 1024 + 64 * 4);
         let kept = Weights { kept: vec!["down_proj".to_owned()], ..Weights::of(Format::Awq) };

@@ -114,7 +114,7 @@ fn lives(program: &Program, typed: &Typed, on_device: &[&Node]) -> [Vec<Option<u
         let mut last = frames::last_holders(on_device, graph.values.len(), habits, is_alias);
         frames::hold(&mut last, on_device, &program.names);
         // The cache holds what an earlier pass made until it holds more.
-        for past in graph.cache.iter().filter_map(|(past, _)| *past) {
+        for past in graph.pasts() {
             let reader = on_device.iter().position(|node| node.inputs.contains(&Some(past)));
             if let Some(slot) = last.get_mut(past.0) {
                 *slot = reader;

@@ -4,7 +4,7 @@
 //! Every token is a forward pass of other sizes: keys and values grow by one. All tokens run where that is not too
 //! much, else some, at equal distances; what one of these makes is as large as it is at its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::forward::Forward;
@@ -40,18 +40,33 @@ pub(crate) struct Decode {
     pub(crate) at: Vec<(u64, Arc<Typed>)>,
 }
 
-impl Decode {
+/// The types of [`Decode`] at one number of tokens after another.
+struct Growing<'a> {
+    at: &'a [(u64, Arc<Typed>)],
+    /// The interval in which `typed` lies: the end of it.
+    behind: usize,
+    typed: Typed,
+}
+
+impl<'a> Growing<'a> {
+    fn of(decode: &'a Decode) -> Self {
+        Self { at: &decode.at, behind: 0, typed: Typed::default() }
+    }
+
     /// The types where so many tokens are kept.
-    fn typed(&self, past: u64) -> Typed {
+    fn typed(&mut self, past: u64) -> &Typed {
         let behind =
             self.at.partition_point(|(at, _)| *at <= past).clamp(1, self.at.len().max(2) - 1);
-        match (self.at.get(behind - 1), self.at.get(behind)) {
-            (Some((from, first)), Some((to, last))) => {
-                Typed::between(first, last, (past.saturating_sub(*from), to.saturating_sub(*from)))
-            }
-            (Some((_, only)), None) => Typed::clone(only),
-            (None, _) => Typed::default(),
+        let first = self.at.get(behind - 1);
+        if let Some((_, first)) = first.filter(|_| behind != self.behind) {
+            self.typed = Typed::clone(first);
+            self.behind = behind;
         }
+        if let (Some((from, first)), Some((to, last))) = (first, self.at.get(behind)) {
+            let part = (past.saturating_sub(*from), to.saturating_sub(*from));
+            self.typed.set_between(first, last, part);
+        }
+        &self.typed
     }
 }
 
@@ -82,6 +97,7 @@ pub(crate) fn run(
     let ran = rt.in_mode(Mode::EVALUATION, || {
         rt.autocast(config.precision.autocast(), || {
             let mut text = Text::of(&rt, prefill, batch);
+            let mut growing = Growing::of(decode);
             rt.enter_phase(1, Phase::Prefill);
             let outputs = forward.run(&rt, (&device.values, text.prompt()), &());
             let mut kept = text.write(&rt, outputs);
@@ -90,9 +106,9 @@ pub(crate) fn run(
             let mut passes = Passes::of(new.saturating_sub(1));
             while let Some(token) = passes.next() {
                 timed.push(DecodePass { number: token, from: rt.launches() });
-                let typed = decode.typed(text.read.saturating_add(token));
+                let typed = growing.typed(text.read.saturating_add(token));
                 let given = text.token(&decode.program, std::mem::take(&mut kept));
-                let outputs = next.run_with(&rt, &typed, (&state.values, given), &());
+                let outputs = next.run_with(&rt, typed, (&state.values, given), &());
                 text.length = text.read.saturating_add(token).saturating_add(1);
                 kept = text.write(&rt, outputs);
                 passes.measured(rt.events().saturating_sub(before));
@@ -220,10 +236,9 @@ impl Text {
     /// What a later pass is given: one token, its position, and what was kept.
     fn token(&self, decode: &Program, kept: Vec<Tensor>) -> Vec<(ValueId, Tensor)> {
         let graph = &decode.graph;
-        let past = graph.cache.iter().filter_map(|(past, _)| *past);
-        let is_past = |id: &ValueId| graph.cache.iter().any(|(past, _)| *past == Some(*id));
-        let own = graph.inputs.iter().copied().filter(|id| !is_past(id));
-        own.zip(self.last.iter().cloned()).chain(past.zip(kept)).collect()
+        let pasts: BTreeSet<ValueId> = graph.pasts().collect();
+        let own = graph.inputs.iter().copied().filter(|id| !pasts.contains(id));
+        own.zip(self.last.iter().cloned()).chain(graph.pasts().zip(kept)).collect()
     }
 
     /// Chooses the next tokens of what a pass returned; gives back what is kept.

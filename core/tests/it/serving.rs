@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use highwater_core::serving::{
-    Engine, Fit, Format, KvType, Release, Row, Sampler, Served, Serving, Share, Weights, answer,
+    Engine, Fit, Format, KvType, Release, Row, Served, Serving, Share, Weights, answer,
     header, smallest_change, tokens,
 };
 use highwater_core::{Bytes, device};
@@ -40,11 +40,11 @@ fn settings(log: &Log<'_>) -> Serving {
         engine: if log["engine"] == "sglang" { Engine::Sglang } else { Engine::Vllm },
         context: tokens(log["context"]).unwrap(),
         utilization: Some(Share::parse(log["utilization"]).unwrap()),
-        kv_type: KvType::parse(log["kv_type"]).unwrap_or(KvType::Auto),
-        weights: Format::called(log["weights"]).map(Weights::of),
+        kv_type: KvType::parse(log["kv_type"]).unwrap_or_default(),
+        weights: Format::parse(log["weights"]).map(Weights::of),
         tp: log["tp"].parse().unwrap(),
         vllm: Release::parse(log["version"]).unwrap_or_default(),
-        sampler: log["sampler"].parse::<Sampler>().ok(),
+        sampler: log["sampler"].parse().ok(),
         block: log["block"].parse().ok(),
         ..Serving::default()
     }
@@ -206,7 +206,7 @@ fn every_decoder_of_the_catalogue_is_answered() {
     let mut count = 0;
     for entry in highwater_core::formats::catalogue::entries() {
         let Ok(Some(model)) = Served::named(entry.id) else { continue };
-        for engine in [Engine::Vllm, Engine::Sglang, Engine::LlamaCpp] {
+        for engine in Engine::ALL.iter().copied() {
             let settings = Serving { engine, ..serving(512) };
             let answer = answer(&model, &settings, &devices).unwrap();
             assert!(answer.bytes_per_token.0 > 0, "{}", entry.id);
