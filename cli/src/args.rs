@@ -76,12 +76,12 @@ struct Dims {
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
     named: Vec<(String, u64)>,
 
-    /// Batch size, whatever name the model has for it
-    #[arg(long, value_name = "N")]
+    /// Batch size, whatever name the model has for it; of generation, the number of texts at once
+    #[arg(long, value_name = "N", visible_alias = "concurrent")]
     batch: Option<u64>,
 
-    /// Sequence length, whatever name the model has for it
-    #[arg(long, value_name = "N")]
+    /// Sequence length, whatever name the model has for it; of generation, the length of the prompts
+    #[arg(long, value_name = "N", visible_alias = "prompt")]
     seq: Option<u64>,
 
     /// Height and width of images; short for `--dim height=N --dim width=N`
