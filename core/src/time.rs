@@ -33,7 +33,7 @@ pub use self::clock::Clock;
 pub use self::generation::{Generation, Paced};
 use self::machine::Ran;
 pub use self::machine::{Launched, Machine};
-pub use self::timing::Timing;
+pub use self::timing::{Timing, rate};
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
 /// The facts about a GPU that decide over times.

@@ -33,13 +33,7 @@ impl Timing {
 
     /// The same with three digits: `0.25`, `82.4`, `1,049`.
     pub fn rate(&self) -> String {
-        let hundredths = self.samples_per_second();
-        let (whole, part) = (hundredths.div_euclid(100), hundredths % 100);
-        match whole {
-            0..10 => format!("{whole}.{part:02}"),
-            10..100 => format!("{whole}.{}", part.div_euclid(10)),
-            _ => grouped(whole),
-        }
+        rate(self.samples_per_second())
     }
 
     /// COUNT: tokens in a second.
@@ -77,6 +71,16 @@ impl Timing {
         let moved = per_second(self.time.all.bytes.0, self.time.step());
         let bandwidth = u64::from(self.gpu.rates.bandwidth).saturating_mul(1_000_000_000);
         Bytes(moved).parts_of(Bytes(bandwidth), 100)
+    }
+}
+
+/// A rate in hundredths, with three digits: `0.25`, `82.4`, `1,049`.
+pub fn rate(hundredths: u64) -> String {
+    let (whole, part) = (hundredths.div_euclid(100), hundredths % 100);
+    match whole {
+        0..10 => format!("{whole}.{part:02}"),
+        10..100 => format!("{whole}.{}", part.div_euclid(10)),
+        _ => grouped(whole),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 
 use highwater_core::bytes::{Bytes, grouped};
-use highwater_core::device;
+use highwater_core::device::{self, Device};
 use highwater_core::eager::launch::Class;
 use highwater_core::estimate::{Stages, Timings};
-use highwater_core::time::{Bound, Part, Picoseconds, Timing};
+use highwater_core::time::{self, Bound, Generation, Launched, Paced, Part, Picoseconds, Timing};
 use highwater_core::trace::Phase;
 use highwater_core::{Config, Error, Model};
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
@@ -55,26 +55,143 @@ fn step(
     all: bool,
 ) -> Result<Times, Error> {
     let mut timings = Timings::new(model, config, stages);
-    let own = timings.on(device::find(&config.device)?)?;
     let clock = timings.clock(events)?.unwrap_or_default();
-    let sheets = if all { sheets(&own, &mut timings)? } else { Vec::new() };
+    let times = if config.workload.generates() {
+        written(&mut timings, config, all)?
+    } else {
+        stepped(&mut timings, config, all)?
+    };
     Ok(Times {
-        lead: lead(&own),
+        moments: clock.moments.iter().map(|moment| moment.0).collect(),
+        bounds: clock.bounds.iter().map(|bound| bound.map_or(0, number)).collect(),
+        ..times
+    })
+}
+
+/// The times of a step, or of a forward pass.
+fn stepped(timings: &mut Timings<'_>, config: &Config, all: bool) -> Result<Times, Error> {
+    let own = timings.on(device::find(&config.device)?)?;
+    Ok(Times {
+        lead: lead(&own, config.workload.trains()),
         step: own.time.step().0,
         samples: own.samples,
         facts: facts(&own),
-        sheets,
+        sheets: if all { sheets(&own, timings)? } else { Vec::new() },
         notes: notes(&own),
-        moments: clock.moments.iter().map(|moment| moment.0).collect(),
-        bounds: clock.bounds.iter().map(|bound| bound.map_or(0, number)).collect(),
+        ..Times::default()
     })
+}
+
+/// The same call of `generate`, launched by Python and by CUDA graphs.
+type Both = [Generation; 2];
+
+fn both(timings: &mut Timings<'_>, device: &'static Device) -> Result<Both, Error> {
+    let python = timings.generation(device, None, Launched::ByPython)?;
+    Ok([python, timings.generation(device, None, Launched::InGraph)?])
+}
+
+/// The times of tokens.
+fn written(timings: &mut Timings<'_>, config: &Config, all: bool) -> Result<Times, Error> {
+    let own = both(timings, device::find(&config.device)?)?;
+    let [python, graph] = &own;
+    let total = python.total();
+    let [rate, least, most] = python.tokens_per_second().map(time::rate);
+    let (first, gpu) = (python.first_token().time.to_string(), python.name());
+    let parts = [
+        ("first", &*first),
+        ("gpu", &*gpu),
+        ("rate", &*rate),
+        ("least", &*least),
+        ("most", &*most),
+    ];
+    let lead = phrase(
+        "The first token takes about {first} on {gpu}; then come {rate} tokens per second ({least} to {most} in nine of \
+         ten runs).",
+        &parts,
+    );
+    let mut facts = Vec::new();
+    for (name, of) in [
+        ("time to first token", python.first_token()),
+        ("the same with CUDA graphs", graph.first_token()),
+        ("time per output token", python.per_token().unwrap_or_default()),
+        ("the same with CUDA graphs", graph.per_token().unwrap_or_default()),
+        ("all tokens", total),
+        ("the same with CUDA graphs", graph.total()),
+    ] {
+        facts.push((phrase(name, &[]), range(of)));
+    }
+    let [rate, least, most] = graph.tokens_per_second().map(time::rate);
+    let name = phrase("tokens per second with CUDA graphs", &[]);
+    facts.push((name, format!("{rate} ({least}–{most})")));
+    let sheets = if all { vec![writers(&own, timings)?] } else { Vec::new() };
+    Ok(Times {
+        lead,
+        step: total.time.0,
+        samples: python.texts,
+        facts,
+        sheets,
+        notes: vec![phrase(
+            "Python launches kernels one after another, as transformers' generate does. Servers launch them all at once, \
+             in CUDA graphs. Ranges hold nine of ten runs.",
+            &[],
+        )],
+        ..Times::default()
+    })
+}
+
+fn range(Paced { time, least, most }: Paced) -> String {
+    format!("{time} ({least}–{most})")
+}
+
+/// Every GPU with published rates, by how fast tokens come from a server.
+fn writers(own: &Both, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
+    let mut all = Vec::new();
+    for device in device::all().iter().filter(|device| device.rates().is_some()) {
+        all.push(both(timings, device)?);
+    }
+    let speed = |[_, graph]: &Both| graph.tokens_per_second()[0];
+    all.sort_by_key(|both| Reverse(speed(both)));
+    let most = all.first().map_or(0, speed);
+    let row = |both: &Both| {
+        let [python, graph] = both;
+        let each = |of: &Generation| of.per_token().unwrap_or_default().time.to_string();
+        Row {
+            name: Phrase::plain(&python.name()),
+            gpu: python.device.id.to_owned(),
+            bar: Bytes(speed(both)).parts_of(Bytes(most), 1000),
+            chosen: python.device.id == own[0].device.id,
+            cells: vec![
+                Phrase::plain(&python.first_token().time.to_string()),
+                Phrase::plain(&each(python)),
+                Phrase::plain(&each(graph)),
+                Phrase::plain(&time::rate(python.tokens_per_second()[0])),
+                Phrase::plain(&time::rate(speed(both))),
+            ],
+        }
+    };
+    let heads = [
+        phrase("GPU", &[]),
+        phrase("first token", &[]),
+        phrase("per token", &[]),
+        phrase("with CUDA graphs", &[]),
+        phrase("tokens/s", &[]),
+        phrase("with CUDA graphs", &[]),
+    ];
+    let rows = all.iter().map(row).collect();
+    Ok(Sheet { title: phrase("GPUs by speed", &[]), heads: heads.into(), rows })
 }
 
 fn change(model: &Model, stages: &mut Stages, config: &Config, sample: u64) -> Option<i64> {
     let device = device::find(&config.device).ok()?;
-    let timing = Timings::new(model, config, stages).on(device).ok()?;
-    let Picoseconds(step) = timing.time.step();
-    let (then, now) = (i128::from(step / timing.samples.max(1)), i128::from(sample));
+    let mut timings = Timings::new(model, config, stages);
+    let (Picoseconds(step), samples) = if config.workload.generates() {
+        let written = timings.generation(device, None, Launched::ByPython).ok()?;
+        (written.total().time, written.texts)
+    } else {
+        let timing = timings.on(device).ok()?;
+        (timing.time.step(), timing.samples)
+    };
+    let (then, now) = (i128::from(step / samples.max(1)), i128::from(sample));
     let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);
     i64::try_from(percent).ok()
 }
@@ -88,16 +205,18 @@ const fn number(bound: Bound) -> u8 {
     }
 }
 
-fn lead(own: &Timing) -> Phrase {
+fn lead(own: &Timing, trains: bool) -> Phrase {
     let (least, most) = own.time.interval();
     let [time, least, most] = [own.time.step(), least, most].map(|time| time.to_string());
     let (gpu, rate) = (own.name(), own.rate());
     let parts =
         [("time", &*time), ("least", &*least), ("most", &*most), ("gpu", &*gpu), ("rate", &*rate)];
-    phrase(
-        "A step takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per second.",
-        &parts,
-    )
+    let english = if trains {
+        "A step takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per second."
+    } else {
+        "A forward pass takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per second."
+    };
+    phrase(english, &parts)
 }
 
 fn per_mille(share: u64) -> String {
