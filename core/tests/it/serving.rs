@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use highwater_core::serving::{
-    Engine, Fit, Format, KvType, Release, Row, Sampler, Served, Serving, Share, Weights, answer,
-    header, smallest_change, tokens,
+    Engine, Fit, Format, KvType, Release, Row, Served, Serving, Share, Weights, answer, header,
+    smallest_change, tokens,
 };
 use highwater_core::{Bytes, device};
 
