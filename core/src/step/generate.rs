@@ -97,9 +97,10 @@ pub(crate) fn run(
     let ran = rt.in_mode(Mode::EVALUATION, || {
         rt.autocast(config.precision.autocast(), || {
             let mut text = Text::of(&rt, prefill, batch);
+            let specials = specials(&rt);
             let mut growing = Growing::of(decode);
             rt.enter_phase(1, Phase::Prefill);
-            let outputs = forward.run(&rt, (&device.values, text.prompt()), &());
+            let outputs = forward.run(&rt, (&device.values, text.prompt(&rt)), &());
             let mut kept = text.write(&rt, outputs);
             rt.enter_phase(1, Phase::Decode);
             let before = rt.events();
@@ -113,7 +114,7 @@ pub(crate) fn run(
                 kept = text.write(&rt, outputs);
                 passes.measured(rt.events().saturating_sub(before));
             }
-            drop(kept);
+            drop((kept, specials));
             passes.stride
         })
     });
@@ -124,6 +125,15 @@ pub(crate) fn run(
     let (trace, asked) = rt.into_parts();
     let labels = if list.is_empty() { Vec::new() } else { trace.labels.clone() };
     Ok((trace, asked, Launches { list, labels, steady: STEADY, passes: timed }))
+}
+
+/// What `_prepare_special_tokens` leaves on the device: the tokens that begin, end and pad a text, and whether the last
+/// is one of those that end it.
+fn specials(rt: &Runtime) -> Vec<Tensor> {
+    let mut all: Vec<Tensor> =
+        (0..3).map(|_| rt.empty_for(Category::Input, DType::Int64, &[])).collect();
+    all.push(rt.empty_for(Category::Input, DType::Bool, &[]));
+    all
 }
 
 /// That not all tokens ran.
@@ -229,8 +239,14 @@ impl Text {
     }
 
     /// What the prefill is given: the tokens are a copy.
-    fn prompt(&mut self) -> Vec<(ValueId, Tensor)> {
-        std::mem::take(&mut self.inputs)
+    fn prompt(&mut self, rt: &Runtime) -> Vec<(ValueId, Tensor)> {
+        let mut given = std::mem::take(&mut self.inputs);
+        if let Some((_, ids)) = given.first_mut() {
+            rt.enter_operator("aten::clone");
+            *ids = rt.empty_for(Category::Input, ids.dtype(), ids.sizes());
+            self.last = vec![ids.clone()];
+        }
+        given
     }
 
     /// What a later pass is given: one token, its position, and what was kept.
