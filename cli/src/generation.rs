@@ -64,11 +64,11 @@ fn text(own: &Both, all: &[Both]) -> String {
     let mut text = String::new();
     writeln!(
         text,
-        "{HEAD}The first token takes {} on {}, and {} tokens of {} in all {} (launched by Python).{HEAD:#}",
+        "{HEAD}The first token takes {} on {}, and all {} tokens of {} take {}, launched by Python.{HEAD:#}",
         python.first_token().time,
         python.name(),
         grouped(python.new_tokens),
-        if python.texts == 1 { "a text".to_owned() } else { format!("{} texts", grouped(python.texts)) },
+        texts(python.texts),
         python.total().time,
     )
     .ok();
@@ -111,6 +111,10 @@ fn text(own: &Both, all: &[Both]) -> String {
         gpus.row([python.name(), first, each, rate, server].map(Cell::from));
     }
     text + &gpus.render("  ")
+}
+
+fn texts(count: u64) -> String {
+    if count == 1 { "a text".to_owned() } else { format!("each of {} texts", grouped(count)) }
 }
 
 fn range(Paced { time, least, most }: Paced) -> String {
