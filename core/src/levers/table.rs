@@ -32,6 +32,7 @@ pub const LEVERS: &[Lever] = &[
     LION,
     ADAFACTOR,
     SGD_MOMENTUM,
+    HALF,
     BF16,
     LORA,
     QLORA,
@@ -378,11 +379,30 @@ const SGD_MOMENTUM: Lever = Lever {
     code: |config, _| constructor(config, ""),
 };
 
+const HALF: Lever = Lever {
+    id: "half",
+    title: "Load the model in 16 bits",
+    cost: Cost::Little,
+    change: |config, facts| {
+        let is_whole = config.precision.converts_to().is_none();
+        (is_whole && !config.workload.trains()).then_some(())?;
+        config.precision = if facts.has_bfloat16 { Precision::Bf16 } else { Precision::Fp16 };
+        Some(())
+    },
+    code: |config, _| {
+        let dtype = if config.precision == Precision::Fp16 { "float16" } else { "bfloat16" };
+        format!(
+            "model = model.to(torch.{dtype})  # or from_pretrained(name, dtype=torch.{dtype})\n"
+        )
+    },
+};
+
 const BF16: Lever = Lever {
     id: "bf16",
     title: "Train in pure bfloat16",
     cost: Cost::Training,
     change: |config, facts| {
+        config.workload.trains().then_some(())?;
         (config.precision.converts_to().is_none() && facts.has_bfloat16).then_some(())?;
         config.precision = Precision::Bf16;
         Some(())
@@ -399,7 +419,8 @@ const LORA: Lever = Lever {
     title: "Train with LoRA adapters",
     cost: Cost::Training,
     change: |config, facts| {
-        (config.lora.is_empty() && config.freeze.is_empty()).then_some(())?;
+        (config.workload.trains() && config.lora.is_empty() && config.freeze.is_empty())
+            .then_some(())?;
         let targets = ADAPTED.iter().filter(|target| facts.has_layer(target));
         config.lora = targets.map(|&target| target.to_owned()).collect();
         (!config.lora.is_empty()).then_some(())
@@ -419,7 +440,7 @@ const QLORA: Lever = Lever {
     title: "Train LoRA adapters on 4-bit weights",
     cost: Cost::Training,
     change: |config, facts| {
-        (config.quantize == Quantize::None).then_some(())?;
+        (config.workload.trains() && config.quantize == Quantize::None).then_some(())?;
         if config.lora.is_empty() {
             (LORA.change)(config, facts)?;
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect, expect_file};
-use highwater_core::config::{Switch, ZeroGrad};
+use highwater_core::config::{Switch, Workload, ZeroGrad};
 use highwater_core::estimate::Stages;
 use highwater_core::levers::{Facts, LEVERS, Lever, Pulled, Search, Searched};
 use highwater_core::report::Verdict;
@@ -341,4 +341,21 @@ fn the_code_of_every_lever() {
         }
     }
     expect_file!["levers.py.txt"].assert_eq(&text);
+}
+
+/// Where nothing is trained, no suggestion speaks of training; weights in 16 bits are half as large.
+#[test]
+fn without_training_no_lever_trains() {
+    let model = zoo("gpt2");
+    let config = Config { workload: Workload::Inference, ..on(&model, "t4", 1) };
+    let mut stages = Stages::default();
+    let facts = Facts::of(&model, &model.simulate(&config, &mut stages).unwrap(), &config);
+    let pulled: Vec<&Lever> =
+        LEVERS.iter().filter(|lever| lever.pull(&config, &facts).is_some()).collect();
+    assert!(pulled.iter().all(|lever| !lever.title.contains("rain")), "{pulled:?}");
+    let half = Lever::named("half").unwrap();
+    let before = model.outcome(&config, &mut stages).unwrap().allocated;
+    let pulled = model.pull(half, &config, &facts, &mut stages).unwrap().unwrap();
+    assert!(pulled.outcome.allocated.0 * 10 < before.0 * 7, "{before}");
+    assert!(half.pull(&on(&model, "t4", 1), &facts).is_none());
 }
