@@ -1,6 +1,7 @@
 //! Times of generation against those that others published.
 //!
-//! `tests/fixtures/inference/times.txt` is the table; `UPDATE_EXPECT=1 cargo test` rewrites it. Nothing is fitted to it.
+//! `tests/fixtures/inference/times.txt` is the table; `UPDATE_EXPECT=1 cargo test` rewrites it. Nothing is fitted to
+//! it.
 #![expect(
     clippy::float_arithmetic,
     clippy::as_conversions,
