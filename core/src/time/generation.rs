@@ -5,9 +5,13 @@ use super::machine::{Launched, Machine};
 use super::{Bound, Gpu, Picoseconds, StepTime};
 use crate::device::Device;
 use crate::eager::Launches;
+use crate::eager::launch::Launch;
 
 /// COUNT: passes that are timed, about; between two of them time is a line in the length of the cache.
 const TIMED: usize = 16;
+
+/// The operator by which a cache grows.
+const CAT: &str = "aten::cat";
 
 /// A time, and the least and the most of nine in ten runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,14 +102,16 @@ impl Generation {
         launched: Launched,
     ) -> Self {
         let machine = Machine::of(gpu).of_passes(launched);
-        let prefill = StepTime::of_kernels(launches.of_prefill(), &machine);
+        // A server writes keys and values in place, where `DynamicCache` copies all of them for each token.
+        let copies = launched == Launched::ByPython;
+        let is_run = |launch: &&Launch| copies || launches.label(launch.operator) != CAT;
+        let of = |kernels: &[Launch]| StepTime::of_kernels(kernels.iter().filter(is_run), &machine);
+        let prefill = of(launches.of_prefill());
         let count = launches.passes.len();
         let stride = count.div_ceil(TIMED).max(1);
         let is_timed = |at: usize| at.is_multiple_of(stride) || at.saturating_add(1) == count;
         let passes = launches.passes.iter().enumerate().filter(|(at, _)| is_timed(*at));
-        let passes = passes
-            .map(|(at, pass)| (pass.number, StepTime::of_kernels(launches.of_pass(at), &machine)))
-            .collect();
+        let passes = passes.map(|(at, pass)| (pass.number, of(launches.of_pass(at)))).collect();
         Self { device, gpu, launched, texts, new_tokens, prefill, passes }
     }
 
