@@ -6,7 +6,7 @@ use highwater_core::bytes::grouped;
 use highwater_core::config::Config;
 use highwater_core::device::{self, Device};
 use highwater_core::estimate::{Stages, Timings};
-use highwater_core::time::{Generation, Launched, Paced, StepTime};
+use highwater_core::time::{self as core_time, Generation, Launched, Paced, StepTime};
 use highwater_core::{Error, ErrorKind, Model, say};
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ fn text(own: &Both, all: &[Both]) -> String {
         python.total().time,
     )
     .ok();
-    text += "In brackets: nine of ten runs.\n\n";
+    text += "In brackets: a range, in which four of five published figures lie.\n\n";
     let mut parts = Table::of_numbers_behind(1);
     parts.row(
         ["", "launched by Python", "with CUDA graphs (servers)"]
@@ -89,7 +89,7 @@ fn text(own: &Both, all: &[Both]) -> String {
     }
     row("all tokens", &|of| range(of.total()));
     row("output tokens per second", &|of| {
-        let [rate, least, most] = of.tokens_per_second().map(hundredths);
+        let [rate, least, most] = of.tokens_per_second().map(core_time::rate);
         format!("{rate} ({least} to {most})")
     });
     row("most waits for", &|of| of.waits_for().name().to_owned());
@@ -104,8 +104,8 @@ fn text(own: &Both, all: &[Both]) -> String {
     let heads = ["", "first token", "per token", "tokens/s", "tokens/s with CUDA graphs"];
     gpus.row(heads.map(|head| Cell::styled(head, HEAD)));
     for [python, graph] in all {
-        let [rate, ..] = python.tokens_per_second().map(hundredths);
-        let [server, ..] = graph.tokens_per_second().map(hundredths);
+        let [rate, ..] = python.tokens_per_second().map(core_time::rate);
+        let [server, ..] = graph.tokens_per_second().map(core_time::rate);
         let each = python.per_token().map_or_else(String::new, |of| of.time.to_string());
         let first = python.first_token().time.to_string();
         gpus.row([python.name(), first, each, rate, server].map(Cell::from));
@@ -119,16 +119,6 @@ fn texts(count: u64) -> String {
 
 fn range(Paced { time, least, most }: Paced) -> String {
     format!("{time} ({least} to {most})")
-}
-
-/// With three digits.
-fn hundredths(rate: u64) -> String {
-    let (whole, part) = (rate.div_euclid(100), rate % 100);
-    match whole {
-        0..10 => format!("{whole}.{part:02}"),
-        10..100 => format!("{whole}.{}", part.div_euclid(10)),
-        _ => grouped(whole),
-    }
 }
 
 fn on_device(both: &Both) -> Value {

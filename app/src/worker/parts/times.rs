@@ -131,7 +131,7 @@ fn written(timings: &mut Timings<'_>, config: &Config, all: bool) -> Result<Time
         sheets,
         notes: vec![phrase(
             "Python launches kernels one after another, as transformers' generate does. Servers launch them all at once, \
-             in CUDA graphs. Of 44 published figures, three in four lie in such a range.",
+             in CUDA graphs. Of 44 published figures, four in five lie in such a range.",
             &[],
         )],
         ..Times::default()
