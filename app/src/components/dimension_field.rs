@@ -22,6 +22,9 @@ const BATCH_STOPS: usize = 24;
 pub(crate) fn DimensionField(
     /// The dimension.
     dim: OpenDim,
+    /// What it is called here.
+    #[prop(into)]
+    label: Signal<String>,
     /// Its size.
     value: Signal<u64>,
     /// A size was chosen.
@@ -31,15 +34,15 @@ pub(crate) fn DimensionField(
     let last = stops.len() - 1;
     let position = move || nearest(stops, value.get());
     let id = format!("dimension-{}", dim.name);
-    let label = fill("{name} (slider)", &[("name", &dim.name)]);
+    let slider = move || fill("{name} (slider)", &[("name", &label.get())]);
     let (about, default) = (about(&dim), dim.default);
     let is_wrong = RwSignal::new(false);
-    let less = fill("{name} less one", &[("name", &dim.name)]);
-    let more = fill("{name} plus one", &[("name", &dim.name)]);
+    let less = move || fill("{name} less one", &[("name", &label.get())]);
+    let more = move || fill("{name} plus one", &[("name", &label.get())]);
     view! {
         <div class="dimension">
             <label class="dimension-name" for=id.clone() title=about>
-                {dim.name}
+                {label}
             </label>
             <div class="stepper" class:stepper-long=move || { value.get() > 9_999_999 }>
                 <button
@@ -86,7 +89,7 @@ pub(crate) fn DimensionField(
             <input
                 class="slider"
                 type="range"
-                aria-label=label
+                aria-label=slider
                 aria-valuetext=move || value.get().to_string()
                 min="0"
                 max=last.to_string()

@@ -127,7 +127,7 @@ fn Form(
     };
     view! {
         <form class="serving-form" aria-label=tr("Server") on:submit=|event| event.prevent_default()>
-            <DimensionField dim value=context on_value=on_context />
+            <DimensionField dim label=tr("context") value=context on_value=on_context />
             {choice("serving-engine", tr("server"), &[Engine::Vllm, Engine::Sglang], settings,
                 |settings| settings.engine, |settings, engine| settings.engine = engine)}
             <div class="field">

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use highwater_core::infer::SEQUENCE;
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
@@ -57,7 +58,16 @@ pub(crate) fn Settings(
                         config.dims.insert(written.clone(), size);
                         on_config.run(config);
                     });
-                    view! { <DimensionField dim value on_value /> }
+                    let (is_batch, name) = (dim.batch, dim.name.clone());
+                    let label = Signal::derive(move || {
+                        let generates = config.with(|config| config.workload.generates());
+                        match (generates, is_batch, name.as_str()) {
+                            (true, true, _) => tr("texts"),
+                            (true, false, SEQUENCE) => tr("prompt"),
+                            _ => name.clone(),
+                        }
+                    });
+                    view! { <DimensionField dim label value on_value /> }
                 }
             </For>
             <Show when=move || config.with(|config| config.workload.generates())>
@@ -91,5 +101,6 @@ fn NewTokens(
             on_config.run(Config { new_tokens, ..config.get_untracked() });
         }
     });
-    view! { <DimensionField dim value on_value /> }
+    let label = dim.name.clone();
+    view! { <DimensionField dim label value on_value /> }
 }
