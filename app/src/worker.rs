@@ -120,6 +120,16 @@ async fn read(input: JsValue, name: &str, config: &Config) -> Read {
     }
 }
 
+/// Tells what a server has on each GPU, once what answers has arrived.
+async fn serve(settings: Vec<u8>, device: String) {
+    let server = parts::readers::server().await;
+    DESK.with_borrow(|desk| {
+        let Some(model) = &desk.model else { return };
+        let answer = server.map(|serve| serve(model, &settings, &device));
+        post(&FromWorker::Served { answer: answer.unwrap_or_default() });
+    });
+}
+
 /// Devices still to be looked at for one request.
 #[derive(Default)]
 struct Sweep {
@@ -264,14 +274,7 @@ impl Desk {
                 });
             }),
             ToWorker::Times { generation, all } => self.ask_times(generation, all),
-            ToWorker::Serve { settings, device } => spawn_local(async move {
-                let server = parts::readers::server().await;
-                DESK.with_borrow(|desk| {
-                    let Some(model) = &desk.model else { return };
-                    let answer = server.map(|serve| serve(model, &settings, &device));
-                    post(&FromWorker::Served { answer: answer.unwrap_or_default() });
-                });
-            }),
+            ToWorker::Serve { settings, device } => spawn_local(serve(settings, device)),
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
                 self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));

@@ -23,8 +23,8 @@ mod dims;
 mod open;
 mod rebatch;
 
-pub(crate) use dims::counts;
 pub use dims::{OpenDim, SEQUENCE, open_dims};
+pub(crate) use dims::{beyond_window, counts};
 
 use dims::Binding;
 use rebatch::Rebatch;

@@ -33,9 +33,10 @@ pub(crate) fn DimensionField(
     let stops = if dim.batch { &STOPS[..BATCH_STOPS] } else { &STOPS[..] };
     let last = stops.len() - 1;
     let position = move || nearest(stops, value.get());
-    let id = format!("dimension-{}", dim.name);
     let slider = move || fill("{name} (slider)", &[("name", &label.get())]);
     let (about, default) = (about(&dim), dim.default);
+    let mut id = dim.name;
+    id.insert_str(0, "dimension-");
     let is_wrong = RwSignal::new(false);
     let less = move || fill("{name} less one", &[("name", &label.get())]);
     let more = move || fill("{name} plus one", &[("name", &label.get())]);

@@ -254,16 +254,19 @@ fn beyond(graph: &Graph, tokens: u64) -> impl Iterator<Item = Diagnostic> {
         );
         Diagnostic::new(Severity::Warning, "beyond-positions", message)
     });
-    let window = graph.window.filter(|&window| tokens > window).map(|window| {
-        let message = say!(
-            "{tokens} tokens are more than the attention's window of {window}: transformers makes a mask for it, which \
-             is not estimated, so more may be needed",
-            tokens,
-            window
-        );
-        Diagnostic::new(Severity::Warning, "beyond-window", message)
-    });
-    positions.into_iter().chain(window)
+    positions.into_iter().chain(beyond_window(graph, tokens))
+}
+
+/// That a text is longer than the window of attention.
+pub(crate) fn beyond_window(graph: &Graph, tokens: u64) -> Option<Diagnostic> {
+    let window = graph.window.filter(|&window| tokens > window)?;
+    let message = say!(
+        "{tokens} tokens are more than the attention's window of {window}: transformers makes a mask for it, which \
+         is not estimated, so more may be needed",
+        tokens,
+        window
+    );
+    Some(Diagnostic::new(Severity::Warning, "beyond-window", message))
 }
 
 #[derive(Clone, Debug)]

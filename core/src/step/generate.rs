@@ -16,7 +16,7 @@ use crate::eager::launch::{DecodePass, Launches};
 use crate::eager::{Mode, Runtime, Tensor};
 use crate::error::Error;
 use crate::graph::ValueId;
-use crate::infer::Typed;
+use crate::infer::{self, Typed};
 use crate::recover::Program;
 use crate::roles;
 use crate::tensor::DType;
@@ -93,6 +93,9 @@ pub(crate) fn run(
     let next = Forward::plan(&rt, &decode.program, &decode.program.typed, &next_roles, config);
     let state = State::of(prefill, &device, &decode.program);
     let new = config.new_tokens.get();
+    let read = prefill.typed.dims.get(infer::SEQUENCE).copied().unwrap_or(1);
+    let is_new = prefill.graph.window.is_some_and(|window| read <= window);
+    sink.extend(infer::beyond_window(&prefill.graph, read.saturating_add(new)).filter(|_| is_new));
     let mut timed = Vec::new();
     let ran = rt.in_mode(Mode::EVALUATION, || {
         rt.autocast(config.precision.autocast(), || {

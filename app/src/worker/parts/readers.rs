@@ -109,12 +109,11 @@ fn capacity(
 ) -> Result<Capacity, highwater_core::Error> {
     let text = model.configuration().unwrap_or_default();
     let known = SERVED.take().filter(|(known, _)| known == text).map(|(_, served)| served);
-    let served = match known {
-        Some(served) => served,
-        None => {
-            let is_published = model.recognised().format == catalogue::FORMAT;
-            serving::Served::of_configuration(model.configuration(), model.name(), is_published)?
-        }
+    let served = if let Some(served) = known {
+        served
+    } else {
+        let is_published = model.recognised().format == catalogue::FORMAT;
+        serving::Served::of_configuration(model.configuration(), model.name(), is_published)?
     };
     if settings.context == 0 {
         settings.context = served.positions.unwrap_or(CONTEXT).min(CONTEXT);
