@@ -168,10 +168,10 @@ fn MyCard(
                 type="button"
                 class="gpu-card-button"
                 id="card-mine"
-                aria-label=row.device.with_value(|device| device.name.clone())
                 aria-pressed=move || is_chosen.get().to_string()
                 on:click=move |_| on_choose.run(wanted.clone())
             >
+                <span class="hidden-text">{row.device.with_value(|device| device.name.clone())}</span>
                 <Verdicts row generation />
             </button>
             <Largest row on_batch />

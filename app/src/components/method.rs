@@ -1,4 +1,4 @@
-//! The row above the batch: what runs, and in training whether all weights are trained, or adapters.
+//! The row above the batch: what runs, and whether all weights were trained, or adapters.
 
 use highwater_core::Config;
 use highwater_core::config::{Group, Method, Workload};
@@ -16,6 +16,8 @@ pub(crate) fn MethodRow(
     let workload = Memo::new(move |_| form.config.with(|config| config.workload));
     let method = Memo::new(move |_| form.config.with(Method::of));
     let trains = move || workload.get().trains();
+    // Adapters stay in sight where nothing is trained: they run, too.
+    let has_method = move || trains() || method.get() != Method::Full;
     let run = move |wanted: Workload| change(form, move |config| config.workload = wanted);
     let train = move |wanted: Method| change(form, move |config| wanted.apply(config));
     let workloads = Workload::ALL.iter().map(|&one| {
@@ -33,14 +35,14 @@ pub(crate) fn MethodRow(
                 <legend class="hidden-text">{tr("What runs")}</legend>
                 {workloads.collect_view()}
             </fieldset>
-            <fieldset class="method-choices" hidden=move || !trains()>
+            <fieldset class="method-choices" hidden=move || !has_method()>
                 <legend class="hidden-text">{tr("What is trained")}</legend>
                 {methods.into_iter().collect_view()}
             </fieldset>
             <p class="hint" role="status">
                 {move || tr(about())}
             </p>
-            <div class="method-fields" hidden=move || !trains() || method.get() == Method::Full>
+            <div class="method-fields" hidden=move || method.get() == Method::Full>
                 {fields(form, Group::Method)}
             </div>
         </div>

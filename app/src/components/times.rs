@@ -44,7 +44,7 @@ pub(crate) fn TimesView(
     };
     view! {
         <section class="panel times" aria-labelledby="times-title">
-            <h2 class="panel-title" id="times-title">{tr("How long a step takes")}</h2>
+            <h2 class="panel-title" id="times-title">{tr("How long it takes")}</h2>
             {body}
         </section>
     }
@@ -74,31 +74,38 @@ fn told(
         <p class="times-lead">{phrase(&times.lead)}</p>
         <dl class="times-facts">
             {facts}
-            <div class="times-fact">
-                <dt>
-                    <label>
-                        {tr("epoch of")}
-                        " "
-                        <input
-                            class="times-epoch"
-                            type="number"
-                            min="1"
-                            value=EPOCH.to_string()
-                            on:input:target=move |event| {
-                                if let Ok(samples) = event.target().value().parse() {
-                                    epoch.set(samples);
-                                }
-                            }
-                        />
-                        " "
-                        {tr("samples")}
-                    </label>
-                </dt>
-                <dd aria-live="polite">{lasts}</dd>
-            </div>
+            {times.has_epochs.then(|| epochs(epoch, lasts))}
         </dl>
         {notes.collect_view()}
         {times.sheets.iter().map(|known| sheet(known, devices)).collect_view()}
+    }
+}
+
+/// How long an epoch takes, of as many samples as are typed.
+fn epochs(epoch: RwSignal<u64>, lasts: impl Fn() -> String + Send + 'static) -> impl IntoView {
+    view! {
+        <div class="times-fact">
+            <dt>
+                <label>
+                    {tr("epoch of")}
+                    " "
+                    <input
+                        class="times-epoch"
+                        type="number"
+                        min="1"
+                        value=EPOCH.to_string()
+                        on:input:target=move |event| {
+                            if let Ok(samples) = event.target().value().parse() {
+                                epoch.set(samples);
+                            }
+                        }
+                    />
+                    " "
+                    {tr("samples")}
+                </label>
+            </dt>
+            <dd aria-live="polite">{lasts}</dd>
+        </div>
     }
 }
 

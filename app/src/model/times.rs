@@ -23,6 +23,8 @@ pub(crate) struct Times {
     pub(crate) step: u64,
     /// COUNT: samples of a step.
     pub(crate) samples: u64,
+    /// Whether an epoch is a number of such steps.
+    pub(crate) has_epochs: bool,
     /// Figures, each with its name.
     pub(crate) facts: Vec<(Phrase, String)>,
     /// Where the time goes, and on which GPU how much of it.

@@ -144,13 +144,16 @@ fn run(report: &Report) -> Sentence {
         "" => Sentence::of("the model"),
         name => Sentence::name(name),
     };
-    let name = match (config.workload, Method::of(config)) {
-        (Workload::Training, Method::Full) => name,
-        (Workload::Training, method) => {
+    let name = match Method::of(config) {
+        Method::Full => name,
+        method => {
             Sentence::of("{method} of {model}").with("method", method.name()).with("model", name)
         }
-        (Workload::Inference, _) => Sentence::of("{model} in inference").with("model", name),
-        (Workload::Generation, _) => Sentence::of("{model} generating {new} tokens")
+    };
+    let name = match config.workload {
+        Workload::Training => name,
+        Workload::Inference => Sentence::of("{model} in inference").with("model", name),
+        Workload::Generation => Sentence::of("{model} generating {new} tokens")
             .with("model", name)
             .with("new", config.new_tokens.get()),
     };

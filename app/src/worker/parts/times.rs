@@ -75,6 +75,7 @@ fn stepped(timings: &mut Timings<'_>, config: &Config, all: bool) -> Result<Time
         lead: lead(&own, config.workload.trains()),
         step: own.time.step().0,
         samples: own.samples,
+        has_epochs: true,
         facts: facts(&own),
         sheets: if all { sheets(&own, timings)? } else { Vec::new() },
         notes: notes(&own),
