@@ -6,7 +6,7 @@ use std::path::Path;
 
 use highwater_core::autopsy::Why;
 use highwater_core::basis::{Basis, Reason};
-use highwater_core::config::{Method, SETTINGS};
+use highwater_core::config::{Choice as _, Method, SETTINGS, Workload};
 use highwater_core::device::Class;
 use highwater_core::estimate::Match;
 use highwater_core::estimators::{ALL, WHY_NOT};
@@ -14,6 +14,7 @@ use highwater_core::formats::Fidelity;
 use highwater_core::formats::spec::kinds::TABLE;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
+use highwater_core::serving::{Engine, KvType};
 use highwater_core::trace::{Category, Phase};
 
 use crate::model::examples::EXAMPLES;
@@ -238,6 +239,10 @@ fn from_tables() -> BTreeSet<String> {
         asked.insert(sentence(fits.about()));
     }
     asked.extend(Why::ALL.map(|why| why.about().to_owned()));
+    asked.extend(Workload::ALL.iter().map(|workload| workload.verb().to_owned()));
+    for served in [Engine::TABLE, KvType::TABLE] {
+        asked.extend(served.iter().map(|named| named.label.to_owned()));
+    }
     asked.extend(Method::ALL.map(|method| method.name().to_owned()));
     asked.extend(Method::ALL.map(|method| method.about().to_owned()));
     for cause in Cause::ALL {

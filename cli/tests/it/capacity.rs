@@ -57,7 +57,7 @@ fn bad_input_is_refused() {
         (vec!["llama-3.1-8b", "--context", "8k", "--tp", "5"], "do not divide"),
         (vec!["llama-3.1-8b", "--context", "-1"], "write a number of tokens from 1"),
         (vec!["llama-3.1-8b", "--context", "8k", "--utilization", "1.5"], "write a fraction"),
-        (vec!["llama-3.1-8b", "--context", "8k", "--weights", "int3"], "known formats are bf16"),
+        (vec!["llama-3.1-8b", "--context", "8k", "--weights", "int3"], "choose one of bf16"),
         (vec!["llama-3.1-8b", "--context", "8k", "--vllm", "0.5"], "from 0.8 on"),
         (vec!["lama-3.1-8b", "--context", "8k"], "the nearest names are"),
         (vec!["llama-3.1-8b"], "--context"),

@@ -69,9 +69,9 @@ impl Paced {
     /// The sum of `count` times on the line from `self` to `to`, that of `to` excluded.
     fn until(self, to: Self, count: u64) -> Self {
         let sum = |Picoseconds(from): Picoseconds, Picoseconds(to): Picoseconds| {
-            let n = i128::from(count);
+            let (n, steps) = (i128::from(count), i128::from(count.saturating_sub(1)));
             let rise = i128::from(to).saturating_sub(i128::from(from));
-            let rest = rise.saturating_mul(n.saturating_sub(1)).div_euclid(2);
+            let rest = rise.saturating_mul(steps).div_euclid(2);
             let all = i128::from(from).saturating_mul(n).saturating_add(rest);
             Picoseconds(u64::try_from(all.max(0)).unwrap_or(u64::MAX))
         };

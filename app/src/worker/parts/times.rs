@@ -111,14 +111,14 @@ fn written(timings: &mut Timings<'_>, config: &Config, all: bool) -> Result<Time
     );
     let mut facts = Vec::new();
     for (name, of) in [
-        ("time to first token", python.first_token()),
-        ("the same with CUDA graphs", graph.first_token()),
-        ("time per output token", python.per_token().unwrap_or_default()),
-        ("the same with CUDA graphs", graph.per_token().unwrap_or_default()),
-        ("all tokens", total),
-        ("the same with CUDA graphs", graph.total()),
+        (phrase("time to first token", &[]), python.first_token()),
+        (phrase("the same with CUDA graphs", &[]), graph.first_token()),
+        (phrase("time per output token", &[]), python.per_token().unwrap_or_default()),
+        (phrase("the same with CUDA graphs", &[]), graph.per_token().unwrap_or_default()),
+        (phrase("all tokens", &[]), total),
+        (phrase("the same with CUDA graphs", &[]), graph.total()),
     ] {
-        facts.push((phrase(name, &[]), range(of)));
+        facts.push((name, range(of)));
     }
     let [rate, least, most] = graph.tokens_per_second().map(time::rate);
     let name = phrase("tokens per second with CUDA graphs", &[]);
