@@ -46,7 +46,7 @@ pub(crate) fn read(mut input: Opening, name: String) -> Result<Found, Fault> {
                 message: Some(Explained::of_recipe(&recipe, None)),
                 name: recipe.called().map(str::to_owned),
                 model: Some(recipe.over(model)),
-                ..written()
+                ..Found::default()
             },
         }),
         (model, message) => Ok(Found { model: model.ok(), message, ..written() }),
@@ -69,7 +69,8 @@ fn trained(recipe: Recipe, failed: Option<Explained>) -> Found {
     let message = failed.or_else(|| Some(Explained::of_recipe(&recipe, missing)));
     let (model, name) = (opened.ok(), recipe.called().map(str::to_owned));
     WAITING.set(model.is_none().then_some(recipe));
-    Found { model, name, message, ..written() }
+    // A graph that is written again would lack what the recipe notes.
+    Found { model, name, message, ..Found::default() }
 }
 
 /// The names of all models of the catalogue, a line for each.
