@@ -194,7 +194,7 @@ impl Layer {
         }
         let types = &mut Arc::make_mut(&mut program.typed).types;
         if let Some(Some(ty)) = types.get_mut(self.weight.0) {
-            let dtype = config.precision.converts_to().unwrap_or(compute);
+            let dtype = config.converts_to().unwrap_or(compute);
             *ty = TensorType::new(dtype, [self.outer, self.inner]);
         }
         let bias = node.input(2).and_then(|bias| types.get_mut(bias.0));

@@ -59,6 +59,8 @@ pub enum Why {
     OptimizerState,
     /// Keys and values.
     Cache,
+    /// A buffer of collectives between ranks.
+    Communication,
     /// A gradient: until `zero_grad`.
     Gradient,
     /// Saved for backward, not used yet.
@@ -77,12 +79,13 @@ pub enum Why {
 
 impl Why {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Parameter,
         Self::Buffer,
         Self::Input,
         Self::OptimizerState,
         Self::Cache,
+        Self::Communication,
         Self::Gradient,
         Self::Saved,
         Self::Named,
@@ -100,6 +103,7 @@ impl Why {
             Self::Input => "moved to the GPU by the data loader",
             Self::OptimizerState => "kept by the optimizer between steps",
             Self::Cache => "kept for the tokens to come",
+            Self::Communication => "gathered from other ranks, or on its way to them",
             Self::Gradient => "kept until zero_grad",
             Self::Saved => "saved for backward, not used yet",
             Self::Named => "still referenced by a variable (output, loss)",
@@ -118,6 +122,7 @@ impl Why {
             Self::Input => "input",
             Self::OptimizerState => "optimizer_state",
             Self::Cache => "cache",
+            Self::Communication => "communication",
             Self::Gradient => "gradient",
             Self::Saved => "saved_for_backward",
             Self::Named => "held_by_name",
@@ -232,6 +237,7 @@ fn why(tensor: &LiveTensor, marks: &[PhaseMark], running: Phase) -> Why {
         Category::Input => Why::Input,
         Category::OptimizerState => Why::OptimizerState,
         Category::Cache => Why::Cache,
+        Category::Communication => Why::Communication,
         Category::Gradient => Why::Gradient,
         Category::Workspace => Why::Workspace,
         Category::Activation => {

@@ -8,6 +8,7 @@ mod compile;
 mod help;
 mod loops;
 mod method;
+mod parallel;
 pub mod pattern;
 mod pytorch;
 mod setting;
@@ -28,6 +29,7 @@ pub(crate) use self::choice::choice;
 pub use self::choice::{Choice, Named};
 pub(crate) use self::loops::Outputs;
 pub use self::method::{ALL_LINEAR, Method};
+pub use self::parallel::{Axis, DataParallel, Mesh, PolicyType, Rank, Ranks};
 pub use self::pytorch::PyTorch;
 pub(crate) use self::setting::Typed;
 pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};
@@ -48,6 +50,30 @@ pub struct Config {
     pub dims: BTreeMap<String, u64>,
     /// What is run.
     pub workload: Workload,
+    /// COUNT: processes of one job, each with a GPU.
+    pub gpus: NonZeroU64,
+    /// How they are divided: [`Config::ranks`].
+    pub mesh: Mesh,
+    /// How those that read different batches share the model.
+    pub data_parallel: DataParallel,
+    /// Whose memory is asked for; by itself that of the fullest.
+    pub rank: Rank,
+    /// COUNT: MiB of a bucket of gradients in DDP (`bucket_cap_mb`); the default's first one is smaller.
+    pub bucket_cap: NonZeroU64,
+    /// Whether gradients are views of their buckets (`gradient_as_bucket_view`).
+    pub bucket_view: bool,
+    /// Whether DDP looks for parameters that a forward does not use (`find_unused_parameters`).
+    pub find_unused: bool,
+    /// Whether gradients that are accumulated are not reduced before the last batch (`no_sync`).
+    pub no_sync: bool,
+    /// Whether FSDP frees gathered blocks behind their forward (`reshard_after_forward`).
+    pub reshard: Switch,
+    /// The type in which FSDP gathers parameters, which is that of arithmetic (`MixedPrecisionPolicy`).
+    pub param_type: PolicyType,
+    /// The type in which FSDP reduces gradients.
+    pub reduce_type: PolicyType,
+    /// Whether FSDP's shards wait on the host (`CPUOffloadPolicy`).
+    pub cpu_offload: bool,
     /// Number format of parameters and of arithmetic.
     pub precision: Precision,
     /// Order of the dimensions of images and of the kernels that read them.
@@ -159,7 +185,7 @@ impl Config {
     pub(crate) fn computes_in(&self) -> DType {
         match self.compute_type {
             ComputeType::Auto => {
-                let low = self.precision.converts_to().or_else(|| self.precision.autocast());
+                let low = self.converts_to().or_else(|| self.precision.autocast());
                 low.unwrap_or(DType::Float32)
             }
             ComputeType::Fp32 => DType::Float32,
@@ -174,6 +200,18 @@ impl Default for Config {
         Self {
             dims: BTreeMap::new(),
             workload: Workload::Training,
+            gpus: NonZeroU64::MIN,
+            mesh: Mesh::default(),
+            data_parallel: DataParallel::Auto,
+            rank: Rank::default(),
+            bucket_cap: NonZeroU64::MIN.saturating_add(24),
+            bucket_view: false,
+            find_unused: false,
+            no_sync: false,
+            reshard: Switch::Auto,
+            param_type: PolicyType::Auto,
+            reduce_type: PolicyType::Auto,
+            cpu_offload: false,
             precision: Precision::Fp32,
             memory_format: MemoryFormat::Contiguous,
             optimizer: Optimizer::AdamW,
@@ -472,7 +510,7 @@ pub enum Checkpoint {
     Every(NonZeroU64),
 }
 
-said_plainly!(LossChoice, LossKernel, Implementation, Objective);
+said_plainly!(LossChoice, LossKernel, Implementation, Objective, DataParallel, Axis, Mesh);
 
 impl fmt::Display for Checkpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,6 +29,7 @@ use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::{Graph, Member};
 use crate::infer::{self, OpenDim, Typed};
+use crate::parallel;
 use crate::recipe::{self, Recipe};
 use crate::recover::{self, Program};
 use crate::report::{DeviceVerdict, Report};
@@ -126,7 +127,10 @@ impl Recovered {
         }
         let (trace, asked, launches) = match decode {
             Some(decode) => step::generate::run(rt, (program, decode), config, &sink)?,
-            None => step::run(rt, program, &loss, config, &(), &sink)?,
+            None => {
+                let hooks = parallel::hooks(program, config)?;
+                step::run(rt, program, &loss, config, &*hooks, &sink)?
+            }
         };
         Ok(Run {
             trace,
@@ -618,7 +622,7 @@ impl Model {
 /// inferred, because its operators may have other types then; those of other graphs once operators are recovered, which
 /// are told by the types that the exporter saw.
 fn converts(config: &Config) -> Option<DType> {
-    config.precision.converts_to()
+    config.converts_to()
 }
 
 /// That the release of PyTorch is none whose rules are known.
@@ -682,7 +686,7 @@ fn emulated(config: &Config) -> Result<Option<Diagnostic>, Error> {
     /// Compute capability of the first GPUs that have it.
     const AMPERE: (u32, u32) = (8, 0);
     let device = device::find(&config.device)?;
-    let types = [config.precision.converts_to(), config.precision.autocast()];
+    let types = [config.converts_to(), config.precision.autocast()];
     let is_emulated = device.compute_capability < AMPERE && types.contains(&Some(DType::BFloat16));
     Ok(is_emulated.then(|| {
         let message = say!(

@@ -12,6 +12,7 @@
 //! | [`recover`] | exporters' nodes → the operators that PyTorch ran | bytes |
 //! | [`ops`], [`aten`] | an operator → its shapes, its allocations, its saved tensors, its gradient | the allocator |
 //! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
+//! | [`parallel`] | several GPUs → what stands around the step of one rank | addresses |
 //! | [`allocator`] | trace → segments, blocks, statistics | tensors |
 //! | [`device`] | a GPU's memory, and the memory outside the allocator | models |
 //! | [`time`] | the kernels of a step → how long it takes on a GPU | models |
@@ -84,6 +85,8 @@ pub mod adapt;
 pub mod roles;
 
 pub mod step;
+
+pub mod parallel;
 
 pub mod allocator;
 

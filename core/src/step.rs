@@ -412,7 +412,10 @@ impl Device {
             let (tensor, statistics) = if quantized.contains(&id) {
                 quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
             } else {
-                (rt.place(&ty, category, &value.name), Vec::new())
+                let stored = hooks.stored(category, ty.dtype);
+                let own = TensorType { dtype: stored.unwrap_or(ty.dtype), ..ty };
+                let place = || rt.place(&own, category, &value.name);
+                (if stored.is_some() { place() } else { rt.without_memory(place) }, Vec::new())
             };
             let unread = unread_buffers(rt, program, id, tensor.dtype());
             loaded.push(Loaded {
@@ -452,7 +455,9 @@ impl Device {
         }
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
-        let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
+        let state: Vec<Tensor> =
+            order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
+        rt.aside(|| hooks.placed(rt, &parameters, &state));
         frozen.check(config.workload.trains() && parameters.is_empty(), sink)?;
         Ok(Self { roles, values, parameters, state })
     }

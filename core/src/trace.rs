@@ -146,15 +146,17 @@ categories! {
     Parameter, parameter, 0, "parameter", "parameters", "Trained tensors of the model";
     Buffer, buffer, 1, "buffer", "buffers", "Running statistics, masks and other untrained state";
     Input, input, 4, "input", "inputs", "What the data loader put on the device";
-    Activation, activation, 6, "activation", "activations",
+    Activation, activation, 7, "activation", "activations",
         "Results of the forward pass, kept for the backward pass";
-    Temporary, temporary, 7, "temporary", "temporaries",
+    Temporary, temporary, 8, "temporary", "temporaries",
         "Tensors that live only within a forward, a backward or a step";
-    Workspace, workspace, 8, "workspace", "workspace", "Scratch memory of single kernels";
+    Workspace, workspace, 9, "workspace", "workspace", "Scratch memory of single kernels";
     Gradient, gradient, 5, "gradient", "gradients", "The .grad of each parameter";
     OptimizerState, optimizer_state, 2, "optimizer-state", "optimizer state",
         "Moments and momentum buffers";
     Cache, cache, 3, "cache", "KV cache", "Keys and values of the tokens so far";
+    Communication, communication, 6, "communication", "communication",
+        "Gathered weights, buckets of gradients and other buffers of collectives";
 }
 
 impl ByCategory {

@@ -82,6 +82,7 @@ const fn light(category: Category) -> RGBColor {
         Category::Buffer => RGBColor(0x85, 0x8b, 0x94),
         Category::OptimizerState => RGBColor(0x52, 0x88, 0xb8),
         Category::Cache => RGBColor(0x2a, 0x8c, 0x9c),
+        Category::Communication => RGBColor(0x3f, 0x9b, 0x6d),
         Category::Input => RGBColor(0xb6, 0xbb, 0xc3),
         Category::Gradient => RGBColor(0x9c, 0xc4, 0xe2),
         Category::Activation => RGBColor(0xe2, 0x60, 0x2a),

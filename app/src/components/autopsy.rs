@@ -72,6 +72,7 @@ const fn category(why: Why) -> Category {
         Why::Input => Category::Input,
         Why::OptimizerState => Category::OptimizerState,
         Why::Cache => Category::Cache,
+        Why::Communication => Category::Communication,
         Why::Gradient => Category::Gradient,
         Why::Saved | Why::Named => Category::Activation,
         Why::InForward | Why::InBackward | Why::InStep => Category::Temporary,

@@ -15,6 +15,8 @@ pub(crate) enum Vocabulary {
     Model,
     /// Those of a model that writes tokens.
     Generation,
+    /// Those of a model that several ranks train.
+    Ranks,
     /// Those of origins.
     Origins,
 }
@@ -25,6 +27,7 @@ impl Vocabulary {
         match &report.recorded {
             Some(run) if run.by_origin => Self::Origins,
             _ if report.config.workload.generates() => Self::Generation,
+            _ if report.config.is_parallel() => Self::Ranks,
             _ => Self::Model,
         }
     }
@@ -32,7 +35,7 @@ impl Vocabulary {
     /// A category in words.
     pub(crate) fn category(self, category: Category) -> String {
         tr(match (self, category) {
-            (Self::Model | Self::Generation, _) => category.label(),
+            (Self::Model | Self::Generation | Self::Ranks, _) => category.label(),
             (Self::Origins, Category::Parameter) => "moved",
             (Self::Origins, Category::OptimizerState) => "in the step",
             (Self::Origins, Category::Gradient) => "in backward",
@@ -44,7 +47,7 @@ impl Vocabulary {
     /// What a category means, for those who ask.
     pub(crate) fn meaning(self, category: Category) -> String {
         tr(match (self, category) {
-            (Self::Model | Self::Generation, _) => category.about(),
+            (Self::Model | Self::Generation | Self::Ranks, _) => category.about(),
             (Self::Origins, Category::Parameter) => "Allocated by .to() or .cuda()",
             (Self::Origins, Category::OptimizerState) => "Allocated within the optimizer's step",
             (Self::Origins, Category::Gradient) => "Allocated while the backward pass ran",
@@ -61,11 +64,16 @@ impl Vocabulary {
     /// Whether a category can occur.
     pub(crate) const fn occurs(self, category: Category) -> bool {
         match self {
-            Self::Generation => true,
-            Self::Model => !matches!(category, Category::Cache),
+            Self::Generation => !matches!(category, Category::Communication),
+            Self::Ranks => !matches!(category, Category::Cache),
+            Self::Model => !matches!(category, Category::Cache | Category::Communication),
             Self::Origins => !matches!(
                 category,
-                Category::Buffer | Category::Input | Category::Temporary | Category::Cache
+                Category::Buffer
+                    | Category::Input
+                    | Category::Temporary
+                    | Category::Cache
+                    | Category::Communication
             ),
         }
     }
@@ -74,9 +82,9 @@ impl Vocabulary {
     pub(crate) fn stacked(self, stack: Stack) -> String {
         tr(match (stack, self) {
             (Stack::Category, Self::Origins) => "by origin",
-            (Stack::Category, Self::Model | Self::Generation) => "by category",
+            (Stack::Category, _) => "by category",
             (Stack::Module, Self::Origins) => "by line of code",
-            (Stack::Module, Self::Model | Self::Generation) => "by module",
+            (Stack::Module, _) => "by module",
         })
     }
 

@@ -6,7 +6,8 @@ use std::num::NonZeroU64;
 
 use highwater_core::config::{
     Checkpoint, Compile, ComputeType, Implementation, InPlace, Kernels, LoopStyle, LossChoice,
-    LossKernel, MemoryFormat, Objective, Optimizer, Precision, PyTorch, Switch, Workload, ZeroGrad,
+    LossKernel, MemoryFormat, Objective, Optimizer, Precision, PyTorch, Rank, Switch, Workload,
+    ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -97,7 +98,32 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
         pytorch,
         device: device(row)?,
-        ..adapted(row, workload(row))?
+        ..ranks(row, adapted(row, workload(row))?)?
+    })
+}
+
+/// How several GPUs share a recorded run.
+fn ranks(row: &Value, default: Config) -> Result<Config> {
+    let count = |key: &str| row[key].as_u64().and_then(NonZeroU64::new);
+    let text = |key: &str| row[key].as_str().unwrap_or_default();
+    let is = |key: &str| row[key] == true;
+    if row["gpus"].as_u64().unwrap_or(1) < 2 {
+        return Ok(default);
+    }
+    let chosen = |key: &str| row[key].as_str().unwrap_or("auto");
+    Ok(Config {
+        gpus: count("gpus").unwrap_or(NonZeroU64::MIN),
+        mesh: text("mesh").parse()?,
+        data_parallel: chosen("data_parallel").parse()?,
+        rank: Rank(row["rank"].as_u64()),
+        bucket_view: is("gradient_as_bucket_view"),
+        find_unused: is("find_unused_parameters"),
+        no_sync: is("no_sync"),
+        reshard: chosen("reshard").parse()?,
+        param_type: chosen("param_type").parse()?,
+        reduce_type: chosen("reduce_type").parse()?,
+        cpu_offload: is("cpu_offload"),
+        ..default
     })
 }
 

@@ -78,6 +78,8 @@ impl Kind {
 pub enum Group {
     /// What runs, and what that leaves to choose.
     Workload,
+    /// Several GPUs.
+    Ranks,
     /// Always in view.
     Main,
     /// What is known of the very card that a run has.

@@ -48,6 +48,104 @@ pub const SETTINGS: &[Setting] = &[
         ..field!(new_tokens, Program)
     },
     Setting {
+        name: "gpus",
+        label: "GPUs",
+        about: "processes of one job, each with a GPU of its own",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(gpus, Run)
+    },
+    Setting {
+        name: "mesh",
+        label: "mesh",
+        about: "ranks along each axis; what is left out is data parallel",
+        example: "dp=2,tp=4",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(mesh, Run)
+    },
+    Setting {
+        name: "data-parallel",
+        label: "data parallelism",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(data_parallel, Run)
+    },
+    Setting {
+        name: "rank",
+        label: "rank",
+        about: "whose memory is shown; automatic: the fullest",
+        example: "0",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(rank, Run)
+    },
+    Setting {
+        name: "bucket-cap",
+        label: "bucket",
+        about: "MiB of gradients that DDP reduces at a time (bucket_cap_mb)",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(bucket_cap, Run)
+    },
+    Setting {
+        name: "bucket-view",
+        label: "gradients in buckets",
+        about: "gradient_as_bucket_view of DDP",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(bucket_view, Run)
+    },
+    Setting {
+        name: "find-unused",
+        label: "unused parameters",
+        about: "find_unused_parameters of DDP",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(find_unused, Run)
+    },
+    Setting {
+        name: "no-sync",
+        label: "no_sync",
+        about: "accumulated gradients are reduced with the last batch only",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(no_sync, Run)
+    },
+    Setting {
+        name: "reshard",
+        label: "reshard after forward",
+        about: "reshard_after_forward of FSDP",
+        bare: Some("on"),
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(reshard, Run)
+    },
+    Setting {
+        name: "param-type",
+        label: "gathered type",
+        about: "param_dtype of FSDP: that of gathered parameters and of arithmetic",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(param_type, Shape)
+    },
+    Setting {
+        name: "reduce-type",
+        label: "reduced type",
+        about: "reduce_dtype of FSDP: that in which gradients are reduced",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(reduce_type, Run)
+    },
+    Setting {
+        name: "cpu-offload",
+        label: "shards on the host",
+        about: "FSDP keeps parameters, gradients and optimizer state on the host",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(cpu_offload, Run)
+    },
+    Setting {
         name: "precision",
         label: "precision",
         group: Group::Main,

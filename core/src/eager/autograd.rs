@@ -60,6 +60,12 @@ impl Pass<'_> {
 
 /// Who follows a backward: called by the engine as it walks.
 pub trait Observer {
+    /// Backward begins, with the gradient of its root.
+    fn begin(&self) {}
+
+    /// All gradients are there; that of the root is still held.
+    fn finish(&self) {}
+
     /// Runs a checkpointed region once more, where there are any.
     fn recompute(&self, _region: &Region) {}
 
@@ -322,7 +328,9 @@ impl Runtime {
             self.launch_elementwise(&[], &[&ones]);
             // Python's frame holds the root gradient until the call returns.
             let mut engine = Engine::new(self, &root.node, observer);
+            observer.begin();
             self.in_backward_thread(|| engine.run(root, ones.clone()));
+            observer.finish();
             drop(ones);
         });
         self.enter_operator("");

@@ -18,7 +18,7 @@ pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
     let found: Vec<(NodeId, Found)> =
         view.nodes().filter_map(|(at, node)| Some((at, find(view, node, keeps_casts)?))).collect();
     view.found_again(&say!("an RMS norm that is spelled out"), found.len());
-    let is_half = config.precision.converts_to().is_some_and(|dtype| dtype != DType::Float32);
+    let is_half = config.converts_to().is_some_and(|dtype| dtype != DType::Float32);
     if is_half && found.iter().any(|(_, found)| found.assumed) {
         view.say(
             Severity::Info,

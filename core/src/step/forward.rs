@@ -204,7 +204,8 @@ impl<'a> Forward<'a> {
         }
     }
 
-    /// Runs the graph on what lies on the device and on a batch; returns the model's outputs.
+    /// Runs the graph on what lies on the device and on a batch; returns the model's outputs. The model itself ends with
+    /// [`Forward::finish`].
     pub fn run(
         &self,
         rt: &Runtime,
@@ -230,7 +231,8 @@ impl<'a> Forward<'a> {
             }
         }
         let mut regions = self.regions.iter().enumerate().peekable();
-        let walk = Walk::begin(rt, hooks, &self.modules, Direction::Forward);
+        let walk = Walk::of_model(rt, hooks, &self.modules, Direction::Forward);
+        walk.begin();
         for (index, step) in self.steps.iter().enumerate() {
             if let Some((id, region)) = regions.next_if(|(_, region)| *region.start() == index) {
                 rt.enter_region(id, self.arguments(region, device, &values));
@@ -316,6 +318,11 @@ impl<'a> Forward<'a> {
             values.get_mut(id).into_iter().for_each(|slot| slot.clone_from(&on_device));
         }
         self.scratch.replace(values);
+    }
+
+    /// The model returns.
+    pub fn finish(&self, rt: &Runtime, hooks: &dyn Hooks) {
+        Walk::of_model(rt, hooks, &self.modules, Direction::Forward).finish();
     }
 
     /// The module that a block is a part of.
@@ -417,6 +424,36 @@ pub(super) fn is_recurrent(op: &str) -> bool {
     ["LSTM", "GRU", "RNN", "Recurrent"].contains(&op)
 }
 
+/// The blocks of a program: the path of each, and what it reads that no other part of the program does.
+pub(crate) fn blocks(program: &Program) -> Vec<(String, BTreeSet<ValueId>)> {
+    let (graph, typed) = (&program.graph, &*program.typed);
+    let nodes = program.nodes.iter().map(AsRef::as_ref);
+    let steps: Vec<&Node> = nodes.filter(|node| !is_folded(node, typed)).collect();
+    let mut found: Vec<(String, BTreeSet<ValueId>)> = Vec::new();
+    let mut owner: Vec<Option<usize>> = vec![None; steps.len()];
+    for block in blocks::find(&steps, &graph.recomputed) {
+        let at = found.iter().position(|(path, _)| *path == block.path).unwrap_or_else(|| {
+            found.push((block.path.clone(), BTreeSet::new()));
+            found.len() - 1
+        });
+        owner.get_mut(block.steps).into_iter().flatten().for_each(|owner| *owner = Some(at));
+    }
+    let mut readers: BTreeMap<ValueId, BTreeSet<Option<usize>>> = BTreeMap::new();
+    for (step, owner) in steps.iter().zip(&owner) {
+        for &input in step.inputs.iter().flatten() {
+            readers.entry(input).or_default().insert(*owner);
+        }
+    }
+    for (value, readers) in readers {
+        if let [Some(block)] = readers.into_iter().collect::<Vec<_>>()[..]
+            && let Some((_, reads)) = found.get_mut(block)
+        {
+            reads.insert(value);
+        }
+    }
+    found
+}
+
 /// The parts that run again in backward.
 fn regions(
     steps: &[&Node],
@@ -428,7 +465,7 @@ fn regions(
         Checkpoint::Blocks => 1,
         Checkpoint::Every(n) => usize::try_from(n.get()).unwrap_or(usize::MAX),
     };
-    blocks::find(steps, stated).into_iter().step_by(every).collect()
+    blocks::find(steps, stated).into_iter().map(|block| block.steps).step_by(every).collect()
 }
 
 /// Why what a node makes is not simply proven.

@@ -10,6 +10,7 @@ use super::modules::{ModuleId, Modules};
 use crate::eager::autograd::{Leaf, Observer};
 use crate::eager::checkpoint::Region;
 use crate::eager::{Runtime, Tensor};
+use crate::tensor::DType;
 use crate::trace::{Category, LabelId};
 
 /// Which way a module is passed.
@@ -25,15 +26,25 @@ pub enum Direction {
 ///
 /// Hooks take `&self`, since they are called while others are under way: keep state in cells.
 pub trait Hooks {
+    /// The type in which a parameter or buffer comes to the device, of the type that operators read; `None` for one
+    /// that waits on the host.
+    fn stored(&self, _category: Category, dtype: DType) -> Option<DType> {
+        Some(dtype)
+    }
+
     /// A parameter or buffer has been put on the device; the answer takes its place in the model.
     ///
-    /// The answer must have the same type. A parameter that is sharded has no memory of its own
+    /// The answer must have the type that operators read. A parameter that is sharded has no memory of its own
     /// ([`Runtime::without_memory`]): the hook keeps the shard, and gathers the whole around modules.
     fn load(&self, _rt: &Runtime, _name: &str, _category: Category, tensor: Tensor) -> Tensor {
         tensor
     }
 
-    /// All trained parameters are there. The answer is what the optimizer is given in their place, such
+    /// The model is on the device: `parameters` are those that are trained, `state` all parameters and buffers, both in
+    /// the order of `named_parameters`.
+    fn placed(&self, _rt: &Runtime, _parameters: &[Parameter], _state: &[Tensor]) {}
+
+    /// The optimizer is made. The answer is what the optimizer is given in their place, such
     /// as shards of them, whose gradients the hook sets before the optimizer's step.
     fn loaded(&self, _rt: &Runtime, _parameters: &[Parameter]) -> Option<Vec<Parameter>> {
         None
@@ -88,24 +99,36 @@ pub(super) struct Walk<'a> {
     hooks: &'a dyn Hooks,
     modules: &'a Modules,
     direction: Direction,
-    /// The module whose part is run, which stays entered; `None` for a run of the whole model.
-    within: Option<ModuleId>,
+    /// The module whose part is run, which stays entered.
+    within: ModuleId,
     label: Cell<LabelId>,
     /// The innermost module.
     at: Cell<ModuleId>,
 }
 
 impl<'a> Walk<'a> {
-    /// The whole model begins.
-    pub(super) fn begin(
+    /// Through the whole model, which [`Walk::begin`] enters and [`Walk::finish`] leaves.
+    pub(super) fn of_model(
         rt: &'a Runtime,
         hooks: &'a dyn Hooks,
         modules: &'a Modules,
         direction: Direction,
     ) -> Self {
-        rt.aside(|| hooks.before_module(rt, modules, ModuleId::MODEL, direction));
         let (label, at) = (Cell::default(), Cell::new(ModuleId::MODEL));
-        Self { rt, hooks, modules, direction, within: None, label, at }
+        Self { rt, hooks, modules, direction, within: ModuleId::MODEL, label, at }
+    }
+
+    /// The whole model begins.
+    pub(super) fn begin(&self) {
+        let Self { rt, hooks, modules, direction, .. } = *self;
+        rt.aside(|| hooks.before_module(rt, modules, ModuleId::MODEL, direction));
+    }
+
+    /// The whole model ends.
+    pub(super) fn finish(&self) {
+        self.end();
+        let Self { rt, hooks, modules, direction, .. } = *self;
+        rt.aside(|| hooks.after_module(rt, modules, ModuleId::MODEL, direction));
     }
 
     /// Part of a module begins.
@@ -116,7 +139,7 @@ impl<'a> Walk<'a> {
         within: ModuleId,
     ) -> Self {
         let (label, at, direction) = (Cell::default(), Cell::new(within), Direction::Forward);
-        Self { rt, hooks, modules, direction, within: Some(within), label, at }
+        Self { rt, hooks, modules, direction, within, label, at }
     }
 
     /// The run goes on in this module; a label of none, such as the loss, changes nothing.
@@ -141,13 +164,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What was begun ends.
+    /// The modules inside of the one whose part was run end.
     pub(super) fn end(&self) {
-        self.go_to(self.within.unwrap_or_default());
-        if self.within.is_none() {
-            let Self { rt, hooks, modules, direction, .. } = *self;
-            rt.aside(|| hooks.after_module(rt, modules, ModuleId::MODEL, direction));
-        }
+        self.go_to(self.within);
     }
 }
 
@@ -165,8 +184,16 @@ impl<F: Fn(&Region), G: Fn(&Leaf)> Observer for InBackward<'_, F, G> {
         (self.recompute)(region);
     }
 
+    fn begin(&self) {
+        self.walk.begin();
+    }
+
     fn enter_module(&self, module: LabelId) {
         self.walk.enter(module);
+    }
+
+    fn finish(&self) {
+        self.walk.finish();
     }
 
     fn after_accumulation(&self, leaf: &Leaf) {

@@ -211,6 +211,9 @@ impl<'a, 'f> Process<'a, 'f> {
                 outputs = raised(rt, outputs);
             }
             let loss = plan.loss.run(rt, &outputs, batch.target.as_ref());
+            if plan.graph.loss_place != LossPlace::Script {
+                self.forward.finish(rt, self.hooks);
+            }
             if raises && !is_apart {
                 outputs = raised(rt, outputs);
             }
@@ -223,6 +226,9 @@ impl<'a, 'f> Process<'a, 'f> {
     /// What the model returns; the loss is next.
     fn model(&self, values: &[Option<Tensor>], batch: &Batch) -> Vec<Tensor> {
         let outputs = self.forward.run(self.rt, (values, batch.inputs.clone()), self.hooks);
+        if self.plan.graph.loss_place == LossPlace::Script {
+            self.forward.finish(self.rt, self.hooks);
+        }
         self.rt.enter_module(self.loss_label);
         self.rt.enter_reason(self.loss_reason);
         self.plan.loss.outputs(self.rt, outputs)
@@ -273,7 +279,7 @@ impl<'a, 'f> Process<'a, 'f> {
         let Self { rt, hooks, forward, .. } = *self;
         let scaler = self.held.training.as_mut().and_then(|training| training.scaler.as_mut());
         let scaled = scaler.map(|scaler| scaler.scale(rt, loss));
-        let walk = Walk::begin(rt, hooks, forward.modules(), Direction::Backward);
+        let walk = Walk::of_model(rt, hooks, forward.modules(), Direction::Backward);
         // Checkpointed regions run again under the autocast that they first ran under.
         let recompute = |region: &Region| {
             rt.autocast(self.config.precision.autocast(), || {
@@ -288,7 +294,6 @@ impl<'a, 'f> Process<'a, 'f> {
         };
         let observer = InBackward { walk, recompute, after_accumulation };
         rt.backward(scaled.as_ref().unwrap_or(loss), &observer);
-        observer.walk.end();
     }
 
     /// Before PyTorch 2.0, zeros are written into gradients, which stay.

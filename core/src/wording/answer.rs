@@ -272,6 +272,7 @@ pub fn largest_category(report: &Report) -> Option<Sentence> {
         Category::Gradient => "Gradients are {share} of the peak.",
         Category::OptimizerState => "The optimizer state is {share} of the peak.",
         Category::Cache => "Cached keys and values are {share} of the peak.",
+        Category::Communication => "Buffers of communication are {share} of the peak.",
     };
     Some(Sentence::of(english).with("share", Part::Share(bytes, report.at_peak.total())))
 }

@@ -73,6 +73,8 @@ def parse(history: list[dict[str, Any]]):
         event['phase'] = phase
         if kind in 'af':
             event['op'] = operators
+        if entry.get('stream'):
+            event['stream'] = entry['stream']
         if kind == 'a':
             live[entry['addr']] = event
         elif kind == 'f':

@@ -103,7 +103,7 @@ class Loop:
         if chosen.quantize:
             quantize(model, chosen)
         self.mark(0, 'model')
-        model.cuda()
+        self.place(model)
         if chosen.lora and chosen.quantize:
             adapt(model, chosen)
         if chosen.channels_last:
@@ -111,6 +111,14 @@ class Loop:
         if chosen.compile:
             compiled.compile(model, chosen.compile, chosen.compile_mode)
         return model
+
+    def place(self, model: nn.Module) -> None:
+        """To the device."""
+        model.cuda()
+
+    def accumulating(self, is_last: bool) -> contextlib.AbstractContextManager[Any]:
+        """What stands around the forward and backward of a batch."""
+        return contextlib.nullcontext()
 
     def prepare_batch(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor | None]:
         """Inputs and targets, which stay on the device; in inference there are no targets."""
@@ -163,15 +171,16 @@ class Loop:
             if chosen.zero_grad == 'start':
                 self.zero_grad()
         for micro in range(chosen.accumulate):
-            with self.phase(iteration, 'forward'):
-                with self.autocast():
-                    self.loss, self.out = self.forward()
-            with self.phase(iteration, 'backward'):
-                if chosen.zero_grad == 'backward' and micro == 0:
-                    self.zero_grad()
-                if chosen.accumulate > 1:
-                    self.loss = self.loss / chosen.accumulate
-                self.scaled(self.loss).backward()
+            with self.accumulating(micro + 1 == chosen.accumulate):
+                with self.phase(iteration, 'forward'):
+                    with self.autocast():
+                        self.loss, self.out = self.forward()
+                with self.phase(iteration, 'backward'):
+                    if chosen.zero_grad == 'backward' and micro == 0:
+                        self.zero_grad()
+                    if chosen.accumulate > 1:
+                        self.loss = self.loss / chosen.accumulate
+                    self.scaled(self.loss).backward()
         with self.phase(iteration, 'optimizer'):
             self.step()
             if chosen.zero_grad == 'end':
@@ -257,7 +266,8 @@ class Loop:
 
         def own(tensors: Any, name: str) -> None:
             for tensor in tensors:
-                if torch.is_tensor(tensor) and tensor.is_cuda:
+                tensor = tensor.to_local() if hasattr(tensor, 'to_local') else tensor
+                if torch.is_tensor(tensor) and tensor.is_cuda and tensor.untyped_storage().size():
                     owners[tensor.untyped_storage().data_ptr()] = name
 
         own(self.model.parameters(), 'parameter')
@@ -451,6 +461,8 @@ def describe(loop: Loop) -> dict[str, Any]:
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
     same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
     same += ' offload in_backward objective compile compile_mode inference new_tokens cache beams'
+    same += ' gpus rank mesh data_parallel bucket_cap gradient_as_bucket_view static_graph find_unused_parameters'
+    same += ' reshard param_type reduce_type cpu_offload no_sync use_orig_params'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),
@@ -509,6 +521,10 @@ def measure(answer: Path, options: list[str]) -> None:
         from truth.generation import GenerationLoop
 
         loop = GenerationLoop(chosen)
+    elif chosen.gpus > 1:
+        from truth.ranks import RankLoop
+
+        loop = RankLoop(chosen)
     elif chosen.objective:
         from truth.preferences import PairLoop
 

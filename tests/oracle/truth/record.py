@@ -30,6 +30,8 @@ def run(arguments: list[str]) -> dict[str, Any]:
             return json.loads(answer.read_text())
         table = cudnn.table(chosen.device)
         environment = place.on_fake_device(chosen.device, table, unknown)
+        if chosen.gpus > 1:
+            environment['FAKECUDA_REMEMBER'] = '1'
         for _ in range(2):
             unknown.write_text('')
             launch(command, environment)

@@ -107,6 +107,20 @@ def parser() -> argparse.ArgumentParser:
     add('--loss', choices=LOSSES, help="computed on the logits; default: the model's own")
     add('--loss-kernel', choices=LOSS_KERNELS, help='a loss that never makes all logits')
     add('--kernels', choices=('liger',), help="Liger's norms, gates and rotary positions")
+    add('--gpus', type=int, default=1, metavar='N', help='processes of one job; this is one of them')
+    add('--rank', type=int, default=0, metavar='N', help='which of them')
+    add('--mesh', default='', metavar='AXIS=N,…', help='how they are divided: dp, replicate, tp, pp')
+    add('--data-parallel', choices=('ddp', 'zero-1', 'fsdp', 'fsdp1'), help='how they share the model')
+    add('--bucket-cap', type=float, metavar='MIB', help='of DDP')
+    add('--gradient-as-bucket-view', action='store_true', help='of DDP')
+    add('--static-graph', action='store_true', help='of DDP')
+    add('--find-unused-parameters', action='store_true', help='of DDP')
+    add('--no-sync', action='store_true', help='gradients that are accumulated are not reduced before the last batch')
+    add('--reshard', choices=('on', 'off'), help="FSDP's reshard_after_forward")
+    add('--param-type', choices=('fp32', 'fp16', 'bf16'), help="param_dtype of FSDP's mixed precision")
+    add('--reduce-type', choices=('fp32', 'fp16', 'bf16'), help="reduce_dtype of FSDP's mixed precision")
+    add('--cpu-offload', action='store_true', help="FSDP's shards wait on the host")
+    add('--use-orig-params', action='store_true', help='of the first FSDP')
     add('--iters', type=int, default=3)
     add('--device', choices=place.devices(), default='a100')
     add('--real', action='store_true', help='on the CUDA device of this machine')
@@ -214,6 +228,8 @@ def flags(row: dict[str, Any]) -> list[str] | None:
         said.append('--weight-decay')
     if row.get('clip'):
         said.append('--clip-grad-norm')
+    if (row.get('gpus') or 1) > 1:
+        said += ranks(row)
     say('loss', row.get('loss') or 'auto', 'auto')
     say('loss-kernel', row.get('loss_kernel') or 'torch', 'torch')
     say('kernels', row.get('kernels') or 'torch', 'torch')
@@ -221,6 +237,18 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     say('pytorch', pytorch(row['torch']), '2.15')
     device = row.get('oracle_device') or 'a100'
     say('device', DEVICE_IDS.get(device, device), 'a100-80gb')
+    return said
+
+
+def ranks(row: dict[str, Any]) -> list[str]:
+    """How several GPUs share a run."""
+    said = ['--gpus', str(row['gpus'])]
+    said += ['--rank', str(row['rank'])] if row['rank'] else []
+    for key in ('mesh', 'data_parallel', 'bucket_cap', 'reshard', 'param_type', 'reduce_type'):
+        said += [f'--{key.replace("_", "-")}', str(row[key])] if row[key] else []
+    names = {'gradient_as_bucket_view': 'bucket-view', 'find_unused_parameters': 'find-unused'}
+    for key in ('gradient_as_bucket_view', 'find_unused_parameters', 'no_sync', 'cpu_offload'):
+        said += [f'--{names.get(key, key.replace("_", "-"))}'] if row[key] else []
     return said
 
 

@@ -12,8 +12,16 @@ use crate::graph::Node;
 /// COUNT: steps that make a block; fewer are a layer.
 const LEAST: usize = 3;
 
+/// A block of a forward: the path of its module, and its steps.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) path: String,
+    pub(super) steps: RangeInclusive<usize>,
+}
+
 /// The blocks of a forward, by its steps: the modules of these paths, if any are stated.
-pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<RangeInclusive<usize>> {
+pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<Block> {
+    let block = |call: &Call<'_>| Block { path: call.path.to_owned(), steps: call.steps.clone() };
     let calls = calls(steps);
     let stated = stated.iter().map(String::as_str).collect::<BTreeSet<_>>();
     if !stated.is_empty() {
@@ -23,7 +31,7 @@ pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<RangeInclusive<usi
             steps.any(|step| step.module == call.path)
         };
         let calls = calls.iter().filter(|call| stated.contains(call.path) && runs(call));
-        return calls.map(|call| call.steps.clone()).collect();
+        return calls.map(block).collect();
     }
     let mut siblings: BTreeMap<&str, Vec<&Call<'_>>> = BTreeMap::new();
     for call in &calls {
@@ -52,9 +60,9 @@ pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<RangeInclusive<usi
             let own = pattern(call.path);
             patterns.contains(&own) && !has_smaller(&own)
         })
-        .map(|call| call.steps.clone())
+        .map(block)
         .collect();
-    blocks.sort_by_key(|steps| *steps.start());
+    blocks.sort_by_key(|block| *block.steps.start());
     blocks
 }
 
@@ -117,7 +125,9 @@ mod tests {
                 ..Node::default()
             })
             .collect();
-        assert_eq!(find(&nodes.iter().collect::<Vec<_>>(), &[]), expected, "{modules:?}");
+        let found = find(&nodes.iter().collect::<Vec<_>>(), &[]);
+        let found: Vec<_> = found.into_iter().map(|block| block.steps).collect();
+        assert_eq!(found, expected, "{modules:?}");
     }
 
     #[test]

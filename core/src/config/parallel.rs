@@ -1,0 +1,311 @@
+//! Several GPUs: how many ranks there are, how they are divided, and how those that read different batches share the
+//! model.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::choice::choice;
+use super::{Config, Kind, Typed, Value};
+use crate::error::{Error, ErrorKind};
+use crate::tensor::DType;
+
+choice! {
+    /// How ranks that read different batches share parameters, gradients and optimizer state.
+    pub enum DataParallel ("data parallelism") {
+        /// The first of those below that fits the GPU.
+        Auto = "auto", "automatic", "the simplest that fits: DDP, else ZeRO-1, else FSDP",
+        /// `torch.nn.parallel.DistributedDataParallel`.
+        Ddp = "ddp", "DDP", "each rank has everything; gradients go through buckets",
+        /// DDP with `torch.distributed.optim.ZeroRedundancyOptimizer`.
+        Zero1 = "zero-1", "ZeRO-1", "DDP whose optimizer state is divided by whole parameters",
+        /// `torch.distributed.fsdp.fully_shard`: FSDP2.
+        Fsdp = "fsdp", "FSDP", "fully_shard: everything is divided, and blocks are gathered while they run",
+        /// `torch.distributed.fsdp.FullyShardedDataParallel`: the first version.
+        Fsdp1 = "fsdp1", "FSDP1", "FullyShardedDataParallel, with one flat parameter for each block",
+    }
+}
+
+impl DataParallel {
+    /// Whether parameters are divided.
+    pub const fn shards_parameters(self) -> bool {
+        matches!(self, Self::Fsdp | Self::Fsdp1)
+    }
+
+    /// Those that [`DataParallel::Auto`] tries, in this order.
+    pub const SIMPLEST_FIRST: [Self; 3] = [Self::Ddp, Self::Zero1, Self::Fsdp];
+}
+
+choice! {
+    /// An axis of a mesh of ranks.
+    pub enum Axis ("axis of a mesh") {
+        /// Copies of a sharded model, as in HSDP.
+        Replicate = "replicate", "replicas", "copies of the sharded model",
+        /// Ranks that read different batches.
+        Data = "dp", "data parallel", "ranks that read different batches",
+        /// Parts of each text.
+        Context = "cp", "context parallel", "parts of each text",
+        /// Groups of experts.
+        Expert = "ep", "expert parallel", "groups of experts",
+        /// Parts of each layer.
+        Tensor = "tp", "tensor parallel", "parts of each layer",
+        /// Stages of the model.
+        Pipeline = "pp", "pipeline parallel", "stages of the model",
+    }
+}
+
+/// COUNT: ranks along the axes that are stated, such as `dp=2,tp=4`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Mesh(Vec<(Axis, NonZeroU64)>);
+
+impl Mesh {
+    fn stated(&self, axis: Axis) -> Option<u64> {
+        self.0.iter().find(|(own, _)| *own == axis).map(|(_, size)| size.get())
+    }
+
+    fn size(&self, axis: Axis) -> u64 {
+        self.stated(axis).unwrap_or(1)
+    }
+}
+
+impl fmt::Display for Mesh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axes: Vec<String> =
+            self.0.iter().map(|(axis, size)| format!("{axis}={size}")).collect();
+        f.write_str(&axes.join(","))
+    }
+}
+
+impl FromStr for Mesh {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut axes: Vec<(Axis, NonZeroU64)> = Vec::new();
+        for pair in text.split([',', ' ']).map(str::trim).filter(|pair| !pair.is_empty()) {
+            let read = || {
+                let (name, size) = pair.split_once('=')?;
+                Some((name.trim().parse::<Axis>().ok()?, size.trim().parse::<NonZeroU64>().ok()?))
+            };
+            let axis = read().ok_or_else(|| {
+                let message = say!(
+                    "`{pair}` is no axis of a mesh: write AXIS=N with commas between them, such as dp=2,tp=4; axes are \
+                     replicate, dp, cp, ep, tp and pp",
+                    pair
+                );
+                Error::new(ErrorKind::BadConfig, message)
+            })?;
+            if axes.iter().any(|(known, _)| *known == axis.0) {
+                let message = say!("the mesh has `{axis}` twice", axis = axis.0);
+                return Err(Error::new(ErrorKind::BadConfig, message));
+            }
+            axes.push(axis);
+        }
+        axes.sort_unstable();
+        Ok(Self(axes))
+    }
+}
+
+impl TryFrom<String> for Mesh {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<Mesh> for String {
+    fn from(mesh: Mesh) -> Self {
+        mesh.to_string()
+    }
+}
+
+impl Typed for Mesh {
+    const KIND: Kind = Kind::Text;
+
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn read(text: &str) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+/// COUNT: ranks along each axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ranks {
+    /// Copies of the sharded model.
+    pub replicate: u64,
+    /// Ranks that read different batches; where parameters are divided, the parts.
+    pub data: u64,
+}
+
+impl Ranks {
+    /// COUNT: all.
+    pub const fn all(self) -> u64 {
+        self.replicate.saturating_mul(self.data)
+    }
+}
+
+impl Config {
+    /// Whether the run is one of several ranks.
+    pub fn is_parallel(&self) -> bool {
+        self.workload.trains() && (self.gpus.get() > 1 || !self.mesh.0.is_empty())
+    }
+
+    /// What parameters and inputs are converted to for arithmetic, where they are.
+    pub fn converts_to(&self) -> Option<DType> {
+        let gathered = self.is_parallel() && self.data_parallel.shards_parameters();
+        let policy = self.param_type.dtype().filter(|_| gathered);
+        policy.or_else(|| self.precision.converts_to())
+    }
+
+    /// How the ranks are divided; a mesh alone says how many there are.
+    ///
+    /// # Errors
+    /// When the mesh does not have as many ranks as there are GPUs, or an axis that is not simulated.
+    pub fn ranks(&self) -> Result<Ranks, Error> {
+        let refuse = |message| Err(Error::new(ErrorKind::BadConfig, message).about("mesh"));
+        let unknown = [Axis::Context, Axis::Expert, Axis::Tensor, Axis::Pipeline];
+        if let Some(axis) = unknown.into_iter().find(|axis| self.mesh.size(*axis) > 1) {
+            return refuse(say!(
+                "{axis} is not simulated yet: leave `{name}` out of the mesh",
+                axis = axis.label(),
+                name = axis.name()
+            ));
+        }
+        let stated: u64 =
+            self.mesh.0.iter().map(|(_, size)| size.get()).fold(1, u64::saturating_mul);
+        let gpus = self.gpus.get();
+        let is_whole = self.mesh.stated(Axis::Data).is_some();
+        let fits = if is_whole { gpus == 1 || gpus == stated } else { gpus.is_multiple_of(stated) };
+        if !fits && is_whole {
+            return refuse(say!(
+                "the mesh {mesh} has {stated} ranks, and there are {gpus} GPUs",
+                mesh = &self.mesh,
+                stated,
+                gpus
+            ));
+        }
+        if !fits {
+            return refuse(say!(
+                "{gpus} GPUs cannot be divided into a mesh of {mesh}, which is {stated} ranks",
+                gpus,
+                mesh = &self.mesh,
+                stated
+            ));
+        }
+        let data = self.mesh.stated(Axis::Data).or_else(|| gpus.checked_div(stated)).unwrap_or(1);
+        Ok(Ranks { replicate: self.mesh.size(Axis::Replicate), data })
+    }
+}
+
+choice! {
+    /// A type of FSDP's mixed precision (`MixedPrecisionPolicy`).
+    pub enum PolicyType ("type") {
+        /// No other than parameters have.
+        Auto = "auto", "automatic", "as parameters are stored",
+        /// Single precision.
+        Fp32 = "fp32", "fp32", "32 bits",
+        /// IEEE half precision.
+        Fp16 = "fp16", "fp16", "half precision",
+        /// bfloat16.
+        Bf16 = "bf16", "bf16", "bfloat16",
+    }
+}
+
+impl PolicyType {
+    /// The type, where one is stated.
+    pub const fn dtype(self) -> Option<DType> {
+        match self {
+            Self::Auto => None,
+            Self::Fp32 => Some(DType::Float32),
+            Self::Fp16 => Some(DType::Float16),
+            Self::Bf16 => Some(DType::BFloat16),
+        }
+    }
+}
+
+/// The rank whose memory is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Rank(pub Option<u64>);
+
+impl Typed for Rank {
+    const KIND: Kind = Kind::Text;
+
+    fn value(&self) -> Value {
+        Value::Text(String::from(*self))
+    }
+
+    fn read(text: &str) -> Result<Self, Error> {
+        if matches!(text, "" | "auto") {
+            return Ok(Self(None));
+        }
+        text.parse().map(|rank| Self(Some(rank))).map_err(|_error| {
+            let message = say!("`{text}` is no rank: write a number from 0 on, or auto", text);
+            Error::new(ErrorKind::BadConfig, message)
+        })
+    }
+}
+
+impl TryFrom<String> for Rank {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        Self::read(&text)
+    }
+}
+
+impl From<Rank> for String {
+    fn from(rank: Rank) -> Self {
+        rank.0.map_or_else(|| "auto".to_owned(), |rank| rank.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(gpus: u64, mesh: &str, expected: Result<[u64; 2], &str>) {
+        let config = Config {
+            gpus: NonZeroU64::new(gpus).expect("a number"),
+            mesh: mesh.parse().expect("a mesh"),
+            ..Config::default()
+        };
+        let found = config.ranks().map(|ranks| [ranks.replicate, ranks.data]);
+        assert_eq!(found.map_err(|error| error.to_string()), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_mesh_has_as_many_ranks_as_there_are_gpus() {
+        check(1, "", Ok([1, 1]));
+        check(8, "", Ok([1, 8]));
+        check(8, "replicate=2", Ok([2, 4]));
+        check(1, "dp=4, replicate=2", Ok([2, 4]));
+        check(8, "dp=4", Err("the mesh dp=4 has 4 ranks, and there are 8 GPUs (mesh)"));
+        check(
+            8,
+            "replicate=3",
+            Err("8 GPUs cannot be divided into a mesh of replicate=3, which is 3 ranks (mesh)"),
+        );
+        check(
+            8,
+            "tp=2",
+            Err("tensor parallel is not simulated yet: leave `tp` out of the mesh (mesh)"),
+        );
+    }
+
+    #[test]
+    fn a_mesh_is_written_as_it_is_read() {
+        let mesh: Mesh = "tp=4,dp=2".parse().expect("a mesh");
+        assert_eq!(mesh.to_string(), "dp=2,tp=4");
+        assert!("dp".parse::<Mesh>().is_err());
+        assert!("dp=0".parse::<Mesh>().is_err());
+        assert!("dp=2,dp=4".parse::<Mesh>().is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! One rank of several: what data parallelism does around the step of one process, as sets of [`Hooks`].
+//!
+//! The process groups of PyTorch's tests answer without communication, and so does this: a rank is a run of its own, and
+//! what it allocates does not depend on the others. Buffers of NCCL lie outside of the allocator.
+
+mod ddp;
+mod fsdp;
+mod zero;
+
+use crate::config::{Config, DataParallel};
+use crate::error::{Error, ErrorKind};
+use crate::recover::Program;
+use crate::step::hooks::Hooks;
+
+/// What stands around the step of the rank that a configuration asks for.
+///
+/// # Errors
+/// When there are no such ranks.
+pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error> {
+    if !config.is_parallel() {
+        return Ok(Box::new(()));
+    }
+    let ranks = config.ranks()?;
+    if let Some(rank) = config.rank.0.filter(|rank| *rank >= ranks.all()) {
+        let message = say!(
+            "there is no rank {rank}: {gpus} GPUs have the ranks 0 to {last}",
+            rank,
+            gpus = ranks.all(),
+            last = ranks.all().saturating_sub(1)
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message).about("rank"));
+    }
+    Ok(match config.data_parallel {
+        DataParallel::Auto | DataParallel::Ddp => Box::new(ddp::Ddp::of(config, None)),
+        DataParallel::Zero1 => {
+            let shares = zero::Shares { ranks: ranks.all(), rank: config.rank.0 };
+            Box::new(ddp::Ddp::of(config, Some(shares)))
+        }
+        DataParallel::Fsdp | DataParallel::Fsdp1 => {
+            Box::new(fsdp::Fsdp::of(program, config, ranks))
+        }
+    })
+}

@@ -1,0 +1,527 @@
+//! `fully_shard` (FSDP2): every parameter is cut along its first dimension, and a unit is gathered while it runs.
+//!
+//! A unit is a block of the model; what is in no block is the root's. The steps of a unit:
+//!
+//! - Before its forward its shards are gathered into one buffer, and copied into its parameters. The buffer stays until
+//!   the next unit's is there, so that copies can overlap. Behind the forward the parameters are freed, but the root's.
+//! - Before its backward they are gathered again, and those of the unit before it too.
+//! - Behind its backward gradients are copied into one buffer, of which a part is kept: the gradients of the shards. The
+//!   buffer stays until the next one is made.
+//!
+//! Buffers of gathered shards and reduced gradients are on streams of their own. Parameters of the model take no memory
+//! here; what is gathered is held beside them.
+//!
+//! Sources: `torch/distributed/fsdp/_fully_shard/*.py`, `aten/src/ATen/native/cuda/TensorShape.cu`, PyTorch 2.15.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::bytes::Bytes;
+use crate::config::{Config, Ranks, Switch};
+use crate::eager::autograd::Leaf;
+use crate::eager::layout::contiguous_strides;
+use crate::eager::{Runtime, Tensor};
+use crate::graph::ValueId;
+use crate::recover::Program;
+use crate::step::Parameter;
+use crate::step::forward;
+use crate::step::hooks::{Direction, Hooks};
+use crate::step::modules::{ModuleId, Modules};
+use crate::tensor::{DType, Dims, TensorType};
+use crate::trace::{Category, Stream};
+
+/// Where shards are copied to be gathered.
+const GATHER: Stream = Stream(1);
+/// Where gradients are reduced and scattered.
+const SCATTER: Stream = Stream(2);
+
+/// Where copies of the sharded model average their gradients.
+const AVERAGE: Stream = Stream(3);
+
+/// What `fully_shard` does around the step of one rank.
+#[derive(Debug)]
+pub(super) struct Fsdp {
+    /// COUNT: parts that a parameter is cut into.
+    parts: u64,
+    /// The part of this rank.
+    part: u64,
+    /// Whether there are copies of the sharded model (HSDP).
+    replicates: bool,
+    /// The types in which parameters are gathered and gradients reduced, if they are stated.
+    gathers_as: Option<DType>,
+    /// The type of what is stored, where it is not that of operators.
+    stores_as: DType,
+    reduces_as: Option<DType>,
+    reshards: Switch,
+    /// Whether shards wait on the host.
+    offloads: bool,
+    /// COUNT: backward passes of a step that reduce nothing, each before the last.
+    unreduced: u64,
+    /// The root first, as in `all_states`.
+    units: Vec<Unit>,
+    by_path: BTreeMap<String, usize>,
+    by_name: BTreeMap<String, (usize, usize)>,
+    /// Parameters as they came to the device, until they are cut.
+    whole: RefCell<BTreeMap<String, Tensor>>,
+    /// The buffer of the unit that ran last, in a forward.
+    kept: RefCell<Option<Tensor>>,
+    /// Units in the order of the forward.
+    order: RefCell<Vec<usize>>,
+    /// The input of the newest reduction.
+    reduced: RefCell<Option<Tensor>>,
+    /// Outputs of reductions that all-reduces between copies of the model read.
+    averaged: RefCell<Vec<Tensor>>,
+    /// COUNT: backward passes since the last step.
+    passes: Cell<u64>,
+}
+
+/// Where a unit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    Backward,
+    Done,
+}
+
+/// Parameters that are gathered together.
+#[derive(Debug, Default)]
+struct Unit {
+    members: RefCell<Vec<Member>>,
+    state: Cell<State>,
+    /// What was gathered and not yet copied out.
+    buffer: RefCell<Option<Tensor>>,
+    /// The parameters while they are whole.
+    gathered: RefCell<Vec<Tensor>>,
+    is_whole: Cell<bool>,
+    /// Its places in the order of the forward.
+    places: RefCell<Vec<usize>>,
+}
+
+/// A parameter.
+#[derive(Clone, Debug)]
+struct Member {
+    name: String,
+    dims: Dims,
+    stored: DType,
+    /// What is kept of it on the device.
+    shard: Option<Tensor>,
+    /// Where its gradient arrives, if it is trained.
+    leaf: Option<Rc<Leaf>>,
+    /// Where the shard's gradient is for the optimizer.
+    own: Option<Rc<Leaf>>,
+}
+
+impl Member {
+    /// COUNT: rows of the first dimension that each part has room for.
+    fn rows(&self, parts: u64) -> u64 {
+        self.dims.first().copied().unwrap_or(1).div_ceil(parts)
+    }
+
+    /// The dimensions of so many rows.
+    fn of_rows(&self, rows: u64) -> Vec<u64> {
+        std::iter::once(rows).chain(self.dims.iter().skip(1).copied()).collect()
+    }
+
+    /// COUNT: elements of a part, with its padding.
+    fn padded(&self, parts: u64) -> u64 {
+        self.of_rows(self.rows(parts)).iter().product()
+    }
+
+    /// The dimensions of the rank's part, without padding.
+    fn local(&self, parts: u64, part: u64) -> Vec<u64> {
+        let rows = self.rows(parts);
+        let behind =
+            self.dims.first().copied().unwrap_or(1).saturating_sub(part.saturating_mul(rows));
+        self.of_rows(behind.min(rows))
+    }
+}
+
+impl Fsdp {
+    pub(super) fn of(program: &Program, config: &Config, ranks: Ranks) -> Self {
+        let blocks = forward::blocks(program);
+        let mut units = vec![Unit::default()];
+        units.extend(blocks.iter().map(|_| Unit::default()));
+        let numbered = blocks.iter().enumerate();
+        let by_path = numbered.map(|(at, (path, _))| (path.clone(), at + 1)).collect();
+        let owner = |value: ValueId| blocks.iter().position(|(_, reads)| reads.contains(&value));
+        let mut by_name = BTreeMap::new();
+        for &value in &program.placement {
+            let unit = owner(value).map_or(0, |at| at + 1);
+            by_name.insert(program.graph.value_name(value).to_owned(), (unit, by_name.len()));
+        }
+        let accumulated = config.accumulate.get().saturating_sub(1);
+        Self {
+            parts: ranks.data,
+            part: config.rank.0.unwrap_or_default().checked_rem(ranks.data).unwrap_or_default(),
+            replicates: ranks.replicate > 1,
+            gathers_as: config.param_type.dtype(),
+            stores_as: config.precision.converts_to().unwrap_or(DType::Float32),
+            reduces_as: config.reduce_type.dtype(),
+            reshards: config.reshard,
+            offloads: config.cpu_offload,
+            unreduced: if config.no_sync { accumulated } else { 0 },
+            units,
+            by_path,
+            by_name,
+            whole: RefCell::default(),
+            kept: RefCell::default(),
+            order: RefCell::default(),
+            reduced: RefCell::default(),
+            averaged: RefCell::default(),
+            passes: Cell::new(0),
+        }
+    }
+
+    fn unit(&self, modules: &Modules, module: ModuleId) -> Option<(usize, &Unit)> {
+        let at = match module {
+            ModuleId::MODEL => 0,
+            _ => *self.by_path.get(modules.path(module))?,
+        };
+        self.units.get(at).map(|unit| (at, unit))
+    }
+
+    /// Whether a unit is freed behind its forward; the root is not unless that is asked for.
+    fn reshards(&self, at: usize) -> bool {
+        self.reshards.or(at > 0)
+    }
+
+    /// `FSDPParam`s of a unit: all shards, before the whole parameters go.
+    fn cut(&self, rt: &Runtime, unit: &Unit) {
+        let mut members = unit.members.borrow_mut();
+        rt.enter_operator("fully_shard");
+        let mut whole: Vec<Tensor> = Vec::new();
+        for member in members.iter() {
+            if self.offloads {
+                // What is on the host comes to the device to be cut.
+                let ty = TensorType::new(member.stored, member.dims.clone());
+                whole.push(rt.place(&ty, Category::Communication, &member.name));
+            } else {
+                whole.extend(self.whole.borrow_mut().remove(&member.name));
+            }
+        }
+        for member in members.iter_mut() {
+            let ty = TensorType::new(member.stored, member.of_rows(member.rows(self.parts)));
+            let shard = rt.place(&ty, Category::Parameter, &member.name);
+            member.shard = (!self.offloads).then_some(shard);
+        }
+        whole.into_iter().for_each(drop);
+    }
+
+    /// The all-gather of a unit, unless it is there or under way.
+    fn gather(&self, rt: &Runtime, unit: &Unit) {
+        if unit.is_whole.get() || unit.buffer.borrow().is_some() {
+            return;
+        }
+        let members = unit.members.borrow();
+        let Some(first) = members.first() else { return };
+        let dtype = self.gathers_as.unwrap_or(first.stored);
+        let padded: u64 = members.iter().map(|member| member.padded(self.parts)).sum();
+        let is_cast = members.iter().any(|member| member.stored != dtype);
+        let buffer = rt.on_stream(GATHER, || {
+            rt.enter_operator("fsdp::all_gather_copy_in");
+            let mut parts = Vec::new();
+            if self.offloads {
+                for member in members.iter() {
+                    let part = rt.empty(member.stored, &[member.padded(self.parts)]);
+                    parts.push(if is_cast { rt.empty(dtype, part.sizes()) } else { part });
+                }
+            } else if is_cast {
+                parts.push(rt.empty(dtype, &[padded]));
+            }
+            let numel = if self.parts > 1 { padded.saturating_mul(self.parts) } else { 0 };
+            let buffer = rt.empty_for(Category::Communication, dtype, &[numel]);
+            parts.into_iter().rev().for_each(drop);
+            buffer
+        });
+        unit.buffer.replace(Some(buffer));
+    }
+
+    /// The copy of what was gathered into the unit's parameters.
+    fn unpack(&self, rt: &Runtime, unit: &Unit, is_forward: bool) {
+        let Some(buffer) = unit.buffer.take() else { return };
+        if is_forward {
+            drop(self.kept.take());
+        }
+        let members = unit.members.borrow();
+        rt.enter_operator("fsdp::split_with_sizes_copy");
+        let whole = members.iter().map(|member| {
+            let numel = member.padded(self.parts).saturating_mul(self.parts);
+            rt.empty_for(Category::Communication, buffer.dtype(), &[numel])
+        });
+        unit.gathered.replace(whole.collect());
+        if self.parts > 1 {
+            let element = buffer.dtype().size();
+            let pieces = members.iter().map(|member| element.times(member.padded(self.parts)));
+            drop(rt.empty(DType::UInt8, &[split_table(&pieces.collect::<Vec<_>>(), self.parts).0]));
+        }
+        unit.is_whole.set(true);
+        if is_forward && self.parts > 1 {
+            self.kept.replace(Some(buffer));
+        }
+    }
+
+    fn free(unit: &Unit) {
+        if unit.is_whole.replace(false) {
+            unit.gathered.take().into_iter().for_each(drop);
+        }
+    }
+
+    /// Before a unit's backward: the next one's shards are gathered too.
+    fn before_backward(&self, rt: &Runtime, unit: &Unit) {
+        if unit.state.replace(State::Backward) == State::Backward {
+            return;
+        }
+        self.gather(rt, unit);
+        self.unpack(rt, unit, false);
+        let place = unit.places.borrow_mut().pop();
+        let before = place.and_then(|place| place.checked_sub(1));
+        let next = before.and_then(|place| self.order.borrow().get(place).copied());
+        if let Some(next) = next.and_then(|at| self.units.get(at)) {
+            self.gather(rt, next);
+        }
+    }
+
+    /// Behind a unit's backward: its gradients are reduced, and each rank keeps its part.
+    fn after_backward(&self, rt: &Runtime, unit: &Unit) {
+        unit.state.set(State::Done);
+        if self.passes.get() <= self.unreduced {
+            return Self::free(unit);
+        }
+        let members = unit.members.borrow();
+        let mut reduced = Vec::new();
+        for member in members.iter() {
+            let Some(leaf) = &member.leaf else { continue };
+            if let Some(grad) = leaf.grad() {
+                leaf.clear();
+                reduced.push((member, grad));
+            }
+        }
+        Self::free(unit);
+        drop(self.reduced.take());
+        let Some(&(first, _)) = reduced.first() else { return };
+        let stored = first.stored;
+        let dtype = self.reduces_as.unwrap_or(stored);
+        let padded = reduced.iter().map(|(member, _)| member.padded(self.parts));
+        let padded = padded.collect::<Vec<_>>();
+        let numel = padded.iter().sum::<u64>();
+        rt.enter_operator("fsdp::chunk_cat");
+        let input =
+            rt.empty_for(Category::Communication, dtype, &[numel.saturating_mul(self.parts)]);
+        let pieces: Vec<Bytes> = padded.iter().map(|numel| dtype.size().times(*numel)).collect();
+        drop(rt.empty(DType::UInt8, &[concatenation_table(&pieces).0]));
+        let mut members = Vec::new();
+        for (member, grad) in reduced.into_iter().rev() {
+            drop(grad);
+            members.push(member);
+        }
+        rt.enter_operator("reduce_scatter");
+        let output =
+            rt.on_stream(SCATTER, || rt.empty_for(Category::Communication, dtype, &[numel]));
+        if self.replicates {
+            self.averaged.borrow_mut().push(output.clone());
+        }
+        let output = if dtype == stored {
+            output
+        } else {
+            let last = if self.replicates { AVERAGE } else { SCATTER };
+            rt.on_stream(last, || rt.empty_for(Category::Gradient, stored, &[numel]))
+        };
+        if !self.offloads {
+            rt.becomes_gradient(&output, &first.name);
+            for member in members.into_iter().rev() {
+                let Some(own) = member.own.as_ref().filter(|own| own.grad().is_none()) else {
+                    continue;
+                };
+                let local = member.local(self.parts, self.part);
+                let strides = contiguous_strides(&local);
+                own.set(output.alias(local, strides));
+            }
+        }
+        drop(output);
+        self.reduced.replace(Some(input));
+    }
+
+    /// The backward is over: units that it did not come to by modules, and all that waits.
+    fn finish(&self, rt: &Runtime) {
+        for unit in &self.units {
+            if unit.state.replace(State::Idle) != State::Done {
+                self.after_backward(rt, unit);
+                unit.state.set(State::Idle);
+            }
+            unit.places.borrow_mut().clear();
+        }
+        for unit in &self.units {
+            drop(unit.buffer.take());
+        }
+        self.averaged.take().into_iter().for_each(drop);
+        drop(self.kept.take());
+        self.order.borrow_mut().clear();
+        drop(self.reduced.take());
+    }
+}
+
+/// COUNT: bytes that a block of threads copies at a time.
+const PER_BLOCK: u64 = 2048;
+/// SIZE: of a number in tables for kernels.
+const NUMBER: Bytes = Bytes(8);
+
+/// SIZE: the table of `split_with_sizes_copy`, which has four numbers for each piece and one for each block of threads.
+/// Blocks copy more where there would be too many for the device.
+fn split_table(pieces: &[Bytes], parts: u64) -> Bytes {
+    // An A100's; on other devices the table is a little larger or smaller.
+    const BLOCKS: u64 = 108 * 32;
+    let blocks =
+        |each: u64| pieces.iter().map(|piece| piece.0.div_ceil(PER_BLOCK * each)).sum::<u64>();
+    let whole: u64 = pieces.iter().map(|piece| piece.0).sum::<u64>().div_ceil(PER_BLOCK);
+    let each = whole.div_ceil(BLOCKS).max(1);
+    let all = whole.saturating_mul(parts);
+    let each =
+        (each..).find(|each| all <= BLOCKS.saturating_mul(each * (each + 1))).unwrap_or(each);
+    let count = u64::try_from(pieces.len()).unwrap_or_default();
+    NUMBER.times(4 * count + 1 + blocks(each))
+}
+
+/// SIZE: the same of `_chunk_cat`.
+fn concatenation_table(pieces: &[Bytes]) -> Bytes {
+    let blocks: u64 = pieces.iter().map(|piece| piece.0.div_ceil(PER_BLOCK)).sum();
+    let count = u64::try_from(pieces.len()).unwrap_or_default();
+    NUMBER.times(6 * count + 2 + blocks)
+}
+
+impl Hooks for Fsdp {
+    fn stored(&self, category: Category, dtype: DType) -> Option<DType> {
+        if category != Category::Parameter {
+            return Some(dtype);
+        }
+        let is_cast = self.gathers_as.is_some() && dtype.is_floating();
+        let stored = if is_cast { self.stores_as } else { dtype };
+        (!self.offloads).then_some(stored)
+    }
+
+    fn load(&self, rt: &Runtime, name: &str, category: Category, tensor: Tensor) -> Tensor {
+        if category != Category::Parameter {
+            return tensor;
+        }
+        let Some(&(unit, _)) = self.by_name.get(name) else { return tensor };
+        let Some(unit) = self.units.get(unit) else { return tensor };
+        let is_cast = self.gathers_as.is_some() && tensor.dtype().is_floating();
+        let stored = if is_cast { self.stores_as } else { tensor.dtype() };
+        let member = Member {
+            name: name.to_owned(),
+            dims: tensor.sizes().into(),
+            stored,
+            shard: None,
+            leaf: None,
+            own: None,
+        };
+        unit.members.borrow_mut().push(member);
+        let dtype = self.gathers_as.filter(|_| stored.is_floating()).unwrap_or(stored);
+        let gathered = rt.without_memory(|| rt.empty(dtype, tensor.sizes()));
+        if !self.offloads {
+            self.whole.borrow_mut().insert(name.to_owned(), tensor);
+        }
+        gathered
+    }
+
+    fn placed(&self, rt: &Runtime, parameters: &[Parameter], _state: &[Tensor]) {
+        let place = |member: &Member| self.by_name.get(&member.name).map(|(_, place)| *place);
+        let leaves: BTreeMap<&str, &Rc<Leaf>> =
+            parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).collect();
+        let (root, blocks) = match self.units.split_first() {
+            Some((root, blocks)) => (root, blocks),
+            None => return,
+        };
+        for unit in blocks.iter().chain([root]) {
+            let mut members = unit.members.borrow_mut();
+            members.sort_by_key(place);
+            for member in members.iter_mut() {
+                member.leaf = leaves.get(member.name.as_str()).map(|leaf| Rc::clone(leaf));
+            }
+            drop(members);
+            self.cut(rt, unit);
+        }
+    }
+
+    fn loaded(&self, rt: &Runtime, parameters: &[Parameter]) -> Option<Vec<Parameter>> {
+        let mut given = Vec::new();
+        for parameter in parameters {
+            let Some(&(unit, _)) = self.by_name.get(parameter.leaf.name()) else { continue };
+            let Some(unit) = self.units.get(unit) else { continue };
+            let mut members = unit.members.borrow_mut();
+            let Some(member) = members.iter_mut().find(|one| one.name == parameter.leaf.name())
+            else {
+                continue;
+            };
+            // What waits on the host is updated there.
+            let Some(shard) = &member.shard else { continue };
+            let local = member.local(self.parts, self.part);
+            let strides = contiguous_strides(&local);
+            let (tensor, leaf) = rt.parameter(&shard.alias(local, strides), &member.name);
+            member.own = Some(Rc::clone(&leaf));
+            given.push(Parameter { tensor, leaf });
+        }
+        Some(given)
+    }
+
+    fn before_module(
+        &self,
+        rt: &Runtime,
+        modules: &Modules,
+        module: ModuleId,
+        direction: Direction,
+    ) {
+        let Some((at, unit)) = self.unit(modules, module) else { return };
+        match direction {
+            Direction::Backward => {
+                if at == 0 {
+                    self.passes.set(self.passes.get() + 1);
+                }
+                if unit.state.get() != State::Done {
+                    self.before_backward(rt, unit);
+                }
+            }
+            Direction::Forward if unit.state.get() == State::Backward => {}
+            Direction::Forward => {
+                self.gather(rt, unit);
+                self.unpack(rt, unit, true);
+            }
+        }
+    }
+
+    fn after_module(
+        &self,
+        rt: &Runtime,
+        modules: &Modules,
+        module: ModuleId,
+        direction: Direction,
+    ) {
+        let Some((at, unit)) = self.unit(modules, module) else { return };
+        match direction {
+            Direction::Backward if at == 0 => self.finish(rt),
+            Direction::Backward => {
+                if unit.state.get() == State::Backward {
+                    self.after_backward(rt, unit);
+                }
+            }
+            Direction::Forward if unit.state.get() == State::Backward => {}
+            Direction::Forward => {
+                if self.reshards(at) {
+                    Self::free(unit);
+                }
+                let mut order = self.order.borrow_mut();
+                unit.places.borrow_mut().push(order.len());
+                order.push(at);
+                drop(order);
+                if at == 0 {
+                    drop(self.kept.take());
+                }
+            }
+        }
+    }
+
+    fn after_optimizer(&self, _rt: &Runtime, _parameters: &[Parameter]) {
+        self.passes.set(0);
+    }
+}
