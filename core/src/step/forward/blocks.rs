@@ -164,6 +164,7 @@ mod tests {
             modules.iter().flat_map(|module| [(); 3].map(|()| node(module))).collect();
         let steps: Vec<&Node> = nodes.iter().collect();
         let stated = ["down.0.conv.0", "down.1.conv.0"].map(str::to_owned);
-        assert_eq!(find(&steps, &stated), [0..=2, 6..=8]);
+        let found: Vec<_> = find(&steps, &stated).into_iter().map(|block| block.steps).collect();
+        assert_eq!(found, [0..=2, 6..=8]);
     }
 }
