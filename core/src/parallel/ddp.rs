@@ -5,6 +5,8 @@
 //!   which gradients arrived. Where unused parameters are looked for, there are small buckets from the start.
 //! - Each gradient is copied into its bucket, and back; as a view of it, it takes no memory of its own.
 //! - Buffers are sent to the other ranks before each forward.
+//! - Where unused parameters are looked for, what the model returns is copied (`_DDPSink`), and a counter for each
+//!   parameter is on the device.
 //!
 //! Sources: `torch/nn/parallel/distributed.py`, `torch/csrc/distributed/c10d/reducer.cpp` and `comm.cpp`, PyTorch 2.15.
 
@@ -46,6 +48,8 @@ pub(super) struct Ddp {
     arrived: RefCell<Option<Vec<Slot>>>,
     parameters: RefCell<BTreeSet<StorageId>>,
     buffers: RefCell<Vec<Tensor>>,
+    /// Which parameters a forward used.
+    used: RefCell<Option<Tensor>>,
     /// COUNT: backward passes since the last step.
     passes: Cell<u64>,
 }
@@ -79,6 +83,7 @@ impl Ddp {
             arrived: RefCell::new((!config.find_unused).then(Vec::new)),
             parameters: RefCell::default(),
             buffers: RefCell::default(),
+            used: RefCell::default(),
             passes: Cell::new(0),
         }
     }
@@ -88,10 +93,9 @@ impl Ddp {
         self.passes.get() >= self.unreduced
     }
 
-    fn make_buckets(&self, rt: &Runtime, slots: Vec<Slot>, caps: [Bytes; 2]) {
-        let grouped = grouped(slots, caps, |slot| &slot.like);
+    fn make_buckets(&self, rt: &Runtime, groups: Vec<Vec<Slot>>) {
         rt.enter_operator("bucket");
-        let made = grouped.into_iter().map(|slots| {
+        let made = groups.into_iter().map(|slots| {
             let numel = slots.iter().map(|slot| slot.like.numel()).sum();
             let dtype = slots.first().map_or(DType::Float32, |slot| slot.like.dtype());
             let whole = rt.empty_for(Category::Communication, dtype, &[numel]);
@@ -108,13 +112,14 @@ impl Ddp {
         let Some(arrived) = self.arrived.take() else { return };
         // The first rank's order is sent to the others.
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let buckets = grouped(arrived.clone(), self.caps, |slot| &slot.like).len();
+        let all = count(arrived.len());
+        let groups = grouped(arrived, self.caps, |slot| &slot.like);
         rt.enter_operator("sync_bucket_indices");
-        let indices = rt.empty(DType::Int32, &[count(arrived.len()) + 1]);
-        drop(rt.empty(DType::Int32, &[count(buckets)]));
+        let indices = rt.empty(DType::Int32, &[all.saturating_add(1)]);
+        drop(rt.empty(DType::Int32, &[count(groups.len())]));
         drop(indices);
         drop(self.buckets.take());
-        self.make_buckets(rt, arrived, self.caps);
+        self.make_buckets(rt, groups);
     }
 }
 
@@ -188,9 +193,18 @@ impl Hooks for Ddp {
             name: parameter.leaf.name().to_owned(),
             like: parameter.tensor.detach(),
         };
-        let slots: Vec<Slot> = parameters.iter().rev().map(slot).collect();
-        let caps = if self.finds_unused { self.caps } else { [Bytes(u64::MAX); 2] };
-        self.make_buckets(rt, slots, caps);
+        let mut groups = if self.finds_unused {
+            grouped(parameters.iter().map(slot).collect(), self.caps, |slot| &slot.like)
+        } else {
+            grouped(parameters.iter().map(slot).collect(), [Bytes(u64::MAX); 2], |slot| &slot.like)
+        };
+        groups.reverse();
+        self.make_buckets(rt, groups);
+        if self.finds_unused {
+            let count = u64::try_from(parameters.len()).unwrap_or(u64::MAX);
+            let used = rt.empty_for(Category::Communication, DType::Int32, &[count]);
+            self.used.replace(Some(used));
+        }
     }
 
     fn loaded(&self, _rt: &Runtime, parameters: &[Parameter]) -> Option<Vec<Parameter>> {
@@ -215,6 +229,22 @@ impl Hooks for Ddp {
         if !buffers.is_empty() {
             broadcast(rt, &buffers);
         }
+    }
+
+    fn returned(&self, rt: &Runtime, outputs: Vec<Tensor>) -> Vec<Tensor> {
+        let copies = self.finds_unused && rt.mode().gradients && self.reduces();
+        if !copies {
+            return outputs;
+        }
+        let copy = |output: &Tensor| {
+            rt.enter_operator("_DDPSink");
+            let copy = rt.empty_like(output);
+            rt.launch_copy(output, &copy);
+            rt.differentiable("_DDPSinkBackward", copy, &[output], &[], |pass| {
+                vec![pass.grad().cloned()]
+            })
+        };
+        outputs.iter().map(copy).collect()
     }
 
     fn after_accumulation(&self, _rt: &Runtime, leaf: &Leaf) {

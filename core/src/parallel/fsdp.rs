@@ -21,7 +21,7 @@ use crate::bytes::Bytes;
 use crate::config::{Config, Ranks, Switch};
 use crate::eager::autograd::Leaf;
 use crate::eager::layout::contiguous_strides;
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Runtime, Tensor, kernels};
 use crate::graph::ValueId;
 use crate::recover::Program;
 use crate::step::Parameter;
@@ -287,6 +287,7 @@ impl Fsdp {
     fn after_backward(&self, rt: &Runtime, unit: &Unit) {
         unit.state.set(State::Done);
         if self.passes.get() <= self.unreduced {
+            self.widen(rt, unit);
             return Self::free(unit);
         }
         let members = unit.members.borrow();
@@ -341,6 +342,20 @@ impl Fsdp {
         }
         drop(output);
         self.reduced.replace(Some(input));
+    }
+
+    /// Gradients that are not reduced yet are kept in the type in which they will be.
+    fn widen(&self, rt: &Runtime, unit: &Unit) {
+        for member in unit.members.borrow().iter() {
+            let dtype = self.reduces_as.unwrap_or(member.stored);
+            let Some(leaf) = &member.leaf else { continue };
+            let Some(grad) = leaf.grad().filter(|grad| grad.dtype().size() < dtype.size()) else {
+                continue;
+            };
+            let wide = kernels::cast(rt, &grad, dtype);
+            rt.becomes_gradient(&wide, &member.name);
+            leaf.set(wide);
+        }
     }
 
     /// The backward is over: units that it did not come to by modules, and all that waits.

@@ -75,6 +75,11 @@ pub trait Hooks {
     ) {
     }
 
+    /// The model has returned these, a loss of its own first; the answer takes their place.
+    fn returned(&self, _rt: &Runtime, outputs: Vec<Tensor>) -> Vec<Tensor> {
+        outputs
+    }
+
     /// A backward has added to a parameter's `.grad`. What came in is still held, as it is by
     /// PyTorch's post hooks.
     fn after_accumulation(&self, _rt: &Runtime, _leaf: &Leaf) {}

@@ -210,9 +210,14 @@ impl<'a, 'f> Process<'a, 'f> {
             if raises && is_apart {
                 outputs = raised(rt, outputs);
             }
-            let loss = plan.loss.run(rt, &outputs, batch.target.as_ref());
+            let mut loss = plan.loss.run(rt, &outputs, batch.target.as_ref());
             if plan.graph.loss_place != LossPlace::Script {
                 self.forward.finish(rt, self.hooks);
+                let has_loss = loss.is_some();
+                let made = loss.into_iter().chain(outputs).collect();
+                let mut made = rt.aside(|| self.hooks.returned(rt, made)).into_iter();
+                loss = if has_loss { made.next() } else { None };
+                outputs = made.collect();
             }
             if raises && !is_apart {
                 outputs = raised(rt, outputs);
@@ -231,7 +236,11 @@ impl<'a, 'f> Process<'a, 'f> {
         }
         self.rt.enter_module(self.loss_label);
         self.rt.enter_reason(self.loss_reason);
-        self.plan.loss.outputs(self.rt, outputs)
+        let outputs = self.plan.loss.outputs(self.rt, outputs);
+        match self.plan.graph.loss_place {
+            LossPlace::Script => self.rt.aside(|| self.hooks.returned(self.rt, outputs)),
+            LossPlace::Model | LossPlace::BehindBreak => outputs,
+        }
     }
 
     /// The same of a compiled model, which may have the loss in it.

@@ -38,6 +38,7 @@ mod optimizers;
 mod printed;
 mod profiled;
 mod published;
+mod ranks;
 mod recipes;
 mod recorded;
 mod recording;

@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     add('--rank', type=int, default=0, metavar='N', help='which of them')
     add('--mesh', default='', metavar='AXIS=N,…', help='how they are divided: dp, replicate, tp, pp')
     add('--data-parallel', choices=('ddp', 'zero-1', 'fsdp', 'fsdp1'), help='how they share the model')
-    add('--bucket-cap', type=float, metavar='MIB', help='of DDP')
+    add('--bucket-cap', type=int, metavar='MIB', help='of DDP')
     add('--gradient-as-bucket-view', action='store_true', help='of DDP')
     add('--static-graph', action='store_true', help='of DDP')
     add('--find-unused-parameters', action='store_true', help='of DDP')
