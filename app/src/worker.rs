@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
 use highwater_core::device;
-use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
+use highwater_core::estimate::{Around, BatchLine, LargestBatch, Stages};
 use highwater_core::estimators::Run;
 use highwater_core::export::Played;
 use highwater_core::formats::Opened;
@@ -77,6 +77,8 @@ struct Desk {
     try_batches: bool,
     /// How times are computed, and which are wanted.
     timer: Timer,
+    /// What several ranks add to the step of one.
+    around: Fetched<Around>,
 }
 
 /// How times are computed, and which are wanted.
@@ -128,6 +130,34 @@ async fn serve(settings: Vec<u8>, device: String) {
         let answer = server.map(|serve| serve(model, &settings, &device));
         post(&FromWorker::Served { answer: answer.unwrap_or_default() });
     });
+}
+
+/// Does what a message asks for, once what ranks add has arrived or failed to.
+async fn with_ranks(message: ToWorker, attached: JsValue) {
+    let around = parts::ranks::around().await;
+    DESK.with_borrow_mut(|desk| {
+        desk.around = around.map_or(Fetched::Failed, Fetched::There);
+        if let (Fetched::There(around), Some(model)) = (desk.around, desk.model.take()) {
+            desk.model = Some(model.in_ranks(around));
+        }
+        desk.receive(message, attached);
+        if matches!(desk.around, Fetched::Failed) {
+            // The next request tries again.
+            desk.around = Fetched::Not;
+        }
+    });
+}
+
+/// A part of the program.
+#[derive(Clone, Copy, Default)]
+enum Fetched<T> {
+    /// It was not asked for, or may be asked for again.
+    #[default]
+    Not,
+    /// It did not arrive.
+    Failed,
+    /// It is here.
+    There(T),
 }
 
 /// Devices still to be looked at for one request.
@@ -204,6 +234,16 @@ impl Desk {
                 let mut input = Opening::of(attached.clone());
                 let text = input.text();
                 let request = Request { generation, name, config, edited, text };
+                if self.lacks_ranks(&request.config) {
+                    let message = ToWorker::Open {
+                        generation,
+                        name: request.name,
+                        config: request.config,
+                        edited,
+                    };
+                    spawn_local(with_ranks(message, attached));
+                    return;
+                }
                 if let Some(graph) = input.graph() {
                     let model = Some(Opened::onnx(graph));
                     self.take(request, Ok(Found { model, ..Found::default() }));
@@ -211,12 +251,26 @@ impl Desk {
                 }
                 spawn_local(async move {
                     let read = read(attached, &request.name, &request.config).await;
+                    let states_ranks = |found: &Found| {
+                        found.model.as_ref().is_some_and(|model| model.defaults.is_parallel())
+                    };
+                    if read.as_ref().is_ok_and(states_ranks) {
+                        let around = parts::ranks::around().await.ok();
+                        DESK.with_borrow_mut(|desk| {
+                            desk.around = around.map_or(Fetched::Not, Fetched::There);
+                        });
+                    }
                     DESK.with_borrow_mut(|desk| desk.take(request, read));
                 });
             }
             ToWorker::Estimate { generation, config, reading } => {
                 if self.recording.is_some() {
                     self.answer_recorded(generation, &config, reading);
+                    return;
+                }
+                if self.lacks_ranks(&config) {
+                    let message = ToWorker::Estimate { generation, config, reading };
+                    spawn_local(with_ranks(message, attached));
                     return;
                 }
                 let Some(model) = &self.model else { return };
@@ -293,9 +347,15 @@ impl Desk {
                 post(&FromWorker::Names { names });
             }),
             ToWorker::Close => {
-                *self = Self { sought: self.sought.take(), ..Self::default() };
+                let around = self.around;
+                *self = Self { sought: self.sought.take(), around, ..Self::default() };
             }
         }
+    }
+
+    /// Whether a run of several ranks is asked for, and what they add is neither here nor known not to come.
+    fn lacks_ranks(&self, config: &Config) -> bool {
+        config.is_parallel() && matches!(self.around, Fetched::Not)
     }
 
     /// The run of a request, while it is the newest one.
@@ -365,6 +425,10 @@ impl Desk {
                 let model = match rewrite {
                     Some(rewrite) => model.rewritten_by(rewrite),
                     None => model,
+                };
+                let model = match self.around {
+                    Fetched::There(around) => model.in_ranks(around),
+                    Fetched::Not | Fetched::Failed => model,
                 };
                 Some(self.open(model, config, edited))
             }

@@ -145,9 +145,11 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
         output.write(path, &export::snapshot(&Played::of(&simulation)))?;
     }
     let asked = Asked::by(arguments, &report);
+    let config = model.settled(&config, &mut stages).map_err(of_model)?;
+    let ranks = model.ranks(&config, &mut stages).map_err(of_model)?;
     let (devices, batch) = answer::devices(&model, &config, &asked, stages).map_err(of_model)?;
     let recipe = model.recipe().cloned();
-    let answer = Answer { name: called(&model), batch, report, recipe, devices };
+    let answer = Answer { name: called(&model), batch, report, ranks, recipe, devices };
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use highwater_core::autopsy::Autopsy;
 use highwater_core::device::{Interval, Verdict};
+use highwater_core::estimate::RankLine;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report};
 use highwater_core::sentence::share;
@@ -50,7 +51,29 @@ pub(crate) fn first(report: &Report, recorded: Option<&Report>) -> String {
 pub(crate) fn gpus(answer: &Answer) -> String {
     let summary = spaced(answer.on_devices().into_iter().chain(smallest(answer)));
     let summary = if summary.is_empty() { summary } else { format!("  {summary}\n") };
-    section("GPUs", &(summary + &devices(answer)))
+    let ranks = if answer.ranks.is_empty() { String::new() } else { ranks(answer) + "\n" };
+    ranks + &section("GPUs", &(summary + &devices(answer)))
+}
+
+/// What each rank of several needs.
+fn ranks(answer: &Answer) -> String {
+    let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Right]);
+    table.row(["".into(), "allocated".into(), "reserved".into(), "with CUDA and NCCL".into()]);
+    for line in &answer.ranks {
+        let RankLine { first, last, allocated, reserved, verdict } = line;
+        let name = if first == last {
+            format!("rank {first}")
+        } else {
+            format!("ranks {first} to {last}")
+        };
+        table.row([
+            name.into(),
+            allocated.to_string().into(),
+            reserved.to_string().into(),
+            verdict.need.to_string().into(),
+        ]);
+    }
+    section("Ranks", &table.render("  "))
 }
 
 pub(crate) fn section(title: &str, body: &str) -> String {

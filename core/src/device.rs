@@ -192,6 +192,13 @@ impl Context {
     }
 }
 
+/// SIZE: what NCCL takes for a group of ranks, outside of PyTorch's allocator.
+///
+/// Seen: 0.39 GiB on H100 (pith-train), 544
+/// and 688 MB on A100 (NVIDIA/nccl issue 964), 430 MiB more than on one GPU in vLLM's logs on H100, and 1.6 GB for a
+/// first group (issue 864).
+pub const NCCL: Context = Context::mib(400, 560, 1600);
+
 /// The GPUs that most people ask about, the smallest first; answers name them before all others.
 pub const USUAL: [&str; 5] = ["t4", "v100-16gb", "rtx-4090", "a100-80gb", "h100-80gb"];
 

@@ -6,6 +6,7 @@ mod forecast;
 mod largest;
 mod layers;
 mod locate;
+mod ranks;
 mod simulation;
 mod stages;
 mod timing;
@@ -37,6 +38,7 @@ use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::step;
 use crate::step::generate::Decode;
+use crate::step::hooks::Hooks;
 use crate::step::script::Script;
 use crate::tensor::DType;
 use crate::trace::Trace;
@@ -46,6 +48,7 @@ use crate::unused;
 pub use self::largest::{BatchLine, LargestBatch};
 pub use self::layers::{Layer, LayerKind};
 pub use self::locate::{Candidate, Located, Match};
+pub use self::ranks::RankLine;
 pub use self::simulation::Simulation;
 use self::stages::OnDevice;
 pub use self::stages::{Made, Stages};
@@ -64,7 +67,12 @@ pub struct Model {
     /// Writes the graph of a configuration with other code. It brings all families along, so the page has it in the
     /// program that reads them.
     rewrite: Option<Rewrite>,
+    /// What stands around the step of one rank of several; the page has it in another program, too.
+    around: Option<Around>,
 }
+
+/// A program and a configuration → what stands around the step of one rank: [`parallel::hooks`].
+pub type Around = fn(&Program, &Config) -> Result<Box<dyn Hooks>, Error>;
 
 /// A configuration and the library whose code runs → the graph.
 pub type Rewrite = fn(&str, Library) -> Result<Graph, Error>;
@@ -83,6 +91,7 @@ struct Recovered {
     program: Program,
     /// How one more token is read, where tokens are written.
     decode: Option<Decode>,
+    around: Option<Around>,
     /// Those of the shapes, too.
     diagnostics: Vec<Diagnostic>,
 }
@@ -117,7 +126,7 @@ impl Recovered {
         hardware: Hardware,
         kernels_from: Option<usize>,
     ) -> Result<Run, Error> {
-        let Self { program, decode, diagnostics } = self;
+        let Self { program, decode, around, diagnostics } = self;
         let sink = Diagnostics::default();
         sink.extend(diagnostics.iter().cloned().chain(unknown_version(config)));
         let loss = step::head_loss::choose(program, config, &sink)?;
@@ -125,12 +134,15 @@ impl Recovered {
         if let Some(iteration) = kernels_from {
             rt.record_launches(iteration);
         }
-        let (trace, asked, launches) = match decode {
-            Some(decode) => step::generate::run(rt, (program, decode), config, &sink)?,
-            None => {
-                let hooks = parallel::hooks(program, config)?;
-                step::run(rt, program, &loss, config, &*hooks, &sink)?
-            }
+        let (trace, asked, launches) = if let Some(decode) = decode {
+            step::generate::run(rt, (program, decode), config, &sink)?
+        } else {
+            let hooks: Box<dyn Hooks> = match around {
+                Some(around) => around(program, config)?,
+                None if config.is_parallel() => return Err(without_ranks()),
+                None => Box::new(()),
+            };
+            step::run(rt, program, &loss, config, &*hooks, &sink)?
         };
         Ok(Run {
             trace,
@@ -186,10 +198,12 @@ pub fn open_for(
 ) -> Result<Model, Error> {
     if let Some(recipe) = recipe::open(source, pytorch)? {
         let model = Model::new(recipe.called().unwrap_or(name), recipe.opened()?);
-        return Ok(Model { recipe: Some(recipe), ..model.rewritten_by(formats::with_library) });
+        let model = model.rewritten_by(formats::with_library).in_ranks(parallel::hooks);
+        return Ok(Model { recipe: Some(recipe), ..model });
     }
     let opened = formats::open(source, name)?;
-    Ok(Model::new(name, opened).rewritten_by(formats::with_library))
+    let model = Model::new(name, opened).rewritten_by(formats::with_library);
+    Ok(model.in_ranks(parallel::hooks))
 }
 
 /// The model of an entry of the catalogue, called by its id.
@@ -197,7 +211,8 @@ pub fn open_for(
 /// # Errors
 /// As [`Entry::open`].
 pub fn open_named(entry: &Entry) -> Result<Model, Error> {
-    Ok(Model::new(entry.id, entry.open()?).rewritten_by(formats::with_library))
+    let model = Model::new(entry.id, entry.open()?).rewritten_by(formats::with_library);
+    Ok(model.in_ranks(parallel::hooks))
 }
 
 impl Model {
@@ -208,8 +223,9 @@ impl Model {
             // Without its configuration a model cannot be written with other sizes.
             graph.options.clear();
         }
-        let (name, graph, rewrite, recipe) = (name.to_owned(), Arc::new(graph), None, None);
-        Self { name, graph, recognised, defaults, spec, configuration, recipe, rewrite }
+        let (name, graph) = (name.to_owned(), Arc::new(graph));
+        let (recipe, rewrite, around) = (None, None, None);
+        Self { name, graph, recognised, defaults, spec, configuration, recipe, rewrite, around }
     }
 
     /// The model, trained as a recipe states, whatever model that names.
@@ -226,6 +242,12 @@ impl Model {
     #[must_use]
     pub fn rewritten_by(self, rewrite: Rewrite) -> Self {
         Self { rewrite: Some(rewrite), ..self }
+    }
+
+    /// The model, which may be trained by several ranks.
+    #[must_use]
+    pub fn in_ranks(self, around: Around) -> Self {
+        Self { around: Some(around), ..self }
     }
 
     /// The configuration that the model was written of, where its input has one.
@@ -455,7 +477,8 @@ impl Model {
         if !config.workload.trains() {
             step::loss::leave_out(&mut program);
         }
-        Ok(Recovered { program, decode: None, diagnostics: sink.into_inner() })
+        let (around, diagnostics) = (self.around, sink.into_inner());
+        Ok(Recovered { program, decode: None, around, diagnostics })
     }
 
     /// What is to be said of the settings themselves.
@@ -641,6 +664,13 @@ fn unknown_version(config: &Config) -> Option<Diagnostic> {
     );
     let unknown = || Diagnostic::new(Severity::Warning, "pytorch-unknown", message);
     (!version.is_known()).then(unknown)
+}
+
+/// That the part of the program that knows ranks is not there.
+fn without_ranks() -> Error {
+    let message =
+        say!("what simulates several GPUs has not arrived: try again when there is a network");
+    Error::new(ErrorKind::BadConfig, message).about("gpus")
 }
 
 /// Settings that were changed, but do nothing without another.

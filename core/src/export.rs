@@ -23,7 +23,7 @@ pub use self::json::{JsonConfig, JsonPeak, json};
 pub use self::markdown::markdown;
 pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;
-use crate::estimate::LargestBatch;
+use crate::estimate::{LargestBatch, RankLine};
 use crate::recipe::Recipe;
 use crate::report::{DeviceVerdict, Report};
 use crate::wording::answer::Devices;
@@ -38,6 +38,8 @@ pub struct Answer {
     pub batch: Option<String>,
     /// The estimate.
     pub report: Report,
+    /// What each rank needs, where there are several.
+    pub ranks: Vec<RankLine>,
     /// The recipe that states the training, if one was opened.
     pub recipe: Option<Recipe>,
     /// Those that were asked, in the order of [`crate::device::all`].
@@ -175,7 +177,8 @@ mod tests {
         let devices = devices
             .map(|(name, ends, largest)| DeviceAnswer { verdict: verdict(name, ends), largest });
         let (name, batch) = ("net.onnx".to_owned(), Some("batch".to_owned()));
-        Answer { name, batch, report, recipe: None, devices: devices.to_vec() }
+        let (ranks, recipe) = (Vec::new(), None);
+        Answer { name, batch, report, ranks, recipe, devices: devices.to_vec() }
     }
 
     fn check(text: &str, expected: &Expect) {

@@ -334,6 +334,20 @@ fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
     }
 }
 
+/// A parameter or buffer on its way to the device, unless it waits on the host.
+fn place(
+    rt: &Runtime,
+    hooks: &dyn Hooks,
+    ty: TensorType,
+    category: Category,
+    name: &str,
+) -> Tensor {
+    let stored = hooks.stored(category, ty.dtype);
+    let own = TensorType { dtype: stored.unwrap_or(ty.dtype), ..ty };
+    let place = || rt.place(&own, category, name);
+    if stored.is_some() { place() } else { rt.without_memory(place) }
+}
+
 /// Buffers that no operator reads, which come to the device after a value of this type.
 fn unread_buffers(rt: &Runtime, program: &Program, id: ValueId, own: DType) -> Vec<Tensor> {
     let unread = program.unread_buffers.get(&id).into_iter().flatten();
@@ -412,10 +426,7 @@ impl Device {
             let (tensor, statistics) = if quantized.contains(&id) {
                 quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
             } else {
-                let stored = hooks.stored(category, ty.dtype);
-                let own = TensorType { dtype: stored.unwrap_or(ty.dtype), ..ty };
-                let place = || rt.place(&own, category, &value.name);
-                (if stored.is_some() { place() } else { rt.without_memory(place) }, Vec::new())
+                (place(rt, hooks, ty, category, &value.name), Vec::new())
             };
             let unread = unread_buffers(rt, program, id, tensor.dtype());
             loaded.push(Loaded {
@@ -455,8 +466,8 @@ impl Device {
         }
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
-        let state: Vec<Tensor> =
-            order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
+        let state = order.iter().filter_map(|id| placed.remove(id)).flatten();
+        let state: Vec<Tensor> = state.collect();
         rt.aside(|| hooks.placed(rt, &parameters, &state));
         frozen.check(config.workload.trains() && parameters.is_empty(), sink)?;
         Ok(Self { roles, values, parameters, state })

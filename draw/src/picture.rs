@@ -415,7 +415,8 @@ mod tests {
             compared: Some(report.timeline.clone()),
         };
         let name = "mlp.yaml".to_owned();
-        let answer = Answer { name, batch: None, report, recipe: None, devices: Vec::new() };
+        let (ranks, devices) = (Vec::new(), Vec::new());
+        let answer = Answer { name, batch: None, report, ranks, recipe: None, devices };
         let picture = svg(&answer, &words, &Palette::light());
         expect_test::expect_file!["../tests/mlp.svg"].assert_eq(&picture);
     }

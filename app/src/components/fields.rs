@@ -33,6 +33,7 @@ pub(crate) fn Fields(
     form: Form,
 ) -> impl IntoView {
     let card = changed(form, Group::Card);
+    let ranks = changed(form, Group::Ranks);
     let adapters = changed(form, Group::Adapters);
     let training = changed(form, Group::Training);
     let reset = move |_| {
@@ -48,7 +49,7 @@ pub(crate) fn Fields(
             {fields(form, Group::Main)}
             <details class="more-settings">
             <summary>
-                {move || match card.get() + adapters.get() + training.get() {
+                {move || match card.get() + ranks.get() + adapters.get() + training.get() {
                     0 => tr("More settings"),
                     count => fill("More settings ({n} changed)", &[("n", &count)]),
                 }}
@@ -70,6 +71,15 @@ pub(crate) fn Fields(
                 >
                     {tr("Restore the figures of the table")}
                 </button>
+            </details>
+            <details class="training-details several-gpus" open>
+                <summary>
+                    {move || match ranks.get() {
+                        0 => tr("Several GPUs"),
+                        count => fill("Several GPUs ({n} changed)", &[("n", &count)]),
+                    }}
+                </summary>
+                <div class="training-details-fields">{fields(form, Group::Ranks)}</div>
             </details>
             <details class="training-details" open>
                 <summary>

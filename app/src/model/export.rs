@@ -130,8 +130,14 @@ mod tests {
         let devices = vec![DeviceAnswer { verdict: report.verdict.clone(), largest }];
         let words = Words { title: "Peaks <here>".to_owned(), ..Words::default() };
         let batch = Some("batch".to_owned());
-        let answer =
-            Answer { name: "resnet50.onnx".to_owned(), batch, report, recipe: None, devices };
+        let answer = Answer {
+            name: "resnet50.onnx".to_owned(),
+            batch,
+            report,
+            ranks: Vec::new(),
+            recipe: None,
+            devices,
+        };
         for form in FORMS.iter().filter(|form| ![PICTURE, SNAPSHOT].contains(&form.id)) {
             let text = written(form.id, &answer, &words, &Palette::light());
             assert!(text.len() > 50, "{}: {text}", form.id);

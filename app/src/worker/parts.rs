@@ -9,6 +9,7 @@
 
 pub(crate) mod others;
 pub(crate) mod profiled;
+pub(crate) mod ranks;
 pub(crate) mod readers;
 pub(crate) mod recorded;
 pub(crate) mod times;

@@ -20,7 +20,7 @@ fn flags_of_other_tools_are_answered_with_ours() {
         ("--bf16", "`--precision bf16-amp`"),
         ("--gradient_checkpointing", "`--checkpoint blocks`"),
         ("--batch-size=8", "`--batch`"),
-        ("--fsdp", "several GPUs are not simulated yet"),
+        ("--fsdp", "`--gpus N --data-parallel fsdp`"),
         ("--dpo", "not simulated yet"),
         ("--inference", "use `--workload inference`"),
         ("--torch-compile", "`--compile inductor`"),

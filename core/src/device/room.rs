@@ -1,7 +1,7 @@
 //! [`Room`]: the memory of one device that one process may use.
 
 use super::confidence::Doubt;
-use super::{Context, Device, Provenance};
+use super::{Context, Device, NCCL, Provenance};
 use crate::bytes::Bytes;
 use crate::config::Config;
 
@@ -29,6 +29,24 @@ pub struct Room {
 impl Room {
     /// On a device; figures of the configuration are about the device that it names, no other.
     pub fn of(device: &Device, config: &Config) -> Self {
+        Self::of_one(device, config).with_groups(config)
+    }
+
+    /// The same with what NCCL takes for each group of ranks that this one is in; a context that the user states has it.
+    fn with_groups(self, config: &Config) -> Self {
+        if !config.is_parallel() || config.context.is_some() {
+            return self;
+        }
+        let groups = 1 + u64::from(config.ranks().is_ok_and(|ranks| ranks.replicate > 1));
+        let all = |context: Context| Context {
+            least: context.least + NCCL.least.times(groups),
+            likely: context.likely + NCCL.likely.times(groups),
+            most: context.most + NCCL.most.times(groups),
+        };
+        Self { context: all(self.context), high_context: self.high_context.map(all), ..self }
+    }
+
+    fn of_one(device: &Device, config: &Config) -> Self {
         let is_eager = config.module_loading.is_eager(config.pytorch);
         let table = Self {
             capacity: device.capacity,

@@ -1,6 +1,6 @@
 //! [`Simulation`]: one run, kept so that every moment of it can be examined.
 
-use super::{Model, OnDevice, Stages};
+use super::{Model, OnDevice, Stages, ranks};
 use crate::allocator::{self, Replay, Series, Settings};
 use crate::basis::Basis;
 use crate::config::Config;
@@ -34,6 +34,9 @@ impl Model {
     pub fn simulate(&self, config: &Config, stages: &mut Stages) -> Result<Simulation, Error> {
         let device = device::find(&config.device)?;
         let mut diagnostics = self.notes(config)?;
+        let settled = self.settled(config, stages)?;
+        diagnostics.extend(ranks::notes(config, &settled));
+        let config = &settled;
         let (on, series) = stages.series_on(self, config, device)?;
         diagnostics.extend(on.run.diagnostics.iter().cloned());
         let (name, graph) = (&self.name, &self.graph);

@@ -11,7 +11,7 @@ use crate::bytes::Bytes;
 use crate::config::{Config, SETTINGS};
 use crate::device::Interval;
 use crate::diagnostic::Diagnostic;
-use crate::estimate::LargestBatch;
+use crate::estimate::{LargestBatch, RankLine};
 use crate::formats::Recognised;
 use crate::recipe::{Choice, Origin, Recipe};
 use crate::report::difference::{PhaseDifference, by_phase};
@@ -30,12 +30,39 @@ struct JsonAnswer<'a> {
     iterations: Vec<JsonIteration>,
     at_peak: ByCategory,
     certainty: Option<JsonCertainty<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ranks: Vec<JsonRanks<'a>>,
     devices: Vec<JsonDevice<'a>>,
     lower_bound: bool,
     uncertain: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<JsonRecorded<'a>>,
+}
+
+/// Ranks that need the same.
+#[derive(Serialize)]
+struct JsonRanks<'a> {
+    first: u64,
+    last: u64,
+    allocated: u64,
+    reserved: u64,
+    need: u64,
+    verdict: &'a str,
+}
+
+impl<'a> JsonRanks<'a> {
+    fn of(line: &'a RankLine) -> Self {
+        let RankLine { first, last, allocated, reserved, verdict } = line;
+        Self {
+            first: *first,
+            last: *last,
+            allocated: allocated.0,
+            reserved: reserved.0,
+            need: verdict.need.0,
+            verdict: verdict.verdict.name(),
+        }
+    }
 }
 
 /// What a recipe states.
@@ -199,7 +226,7 @@ impl<'a> JsonRecorded<'a> {
 
 impl<'a> JsonAnswer<'a> {
     fn of(answer: &'a Answer) -> Self {
-        let Answer { name, batch: _, report, recipe, devices } = answer;
+        let Answer { name, batch: _, report, ranks, recipe, devices } = answer;
         let Report {
             model,
             config,
@@ -226,6 +253,7 @@ impl<'a> JsonAnswer<'a> {
             iterations: iterations.iter().map(JsonIteration::of).collect(),
             at_peak: *at_peak,
             certainty: certainty.as_ref().map(JsonCertainty::of),
+            ranks: ranks.iter().map(JsonRanks::of).collect(),
             devices: devices
                 .iter()
                 .map(|device| JsonDevice::of(device, answer.largest(device)))

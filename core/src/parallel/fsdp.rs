@@ -387,13 +387,14 @@ const NUMBER: Bytes = Bytes(8);
 fn split_table(pieces: &[Bytes], parts: u64) -> Bytes {
     // An A100's; on other devices the table is a little larger or smaller.
     const BLOCKS: u64 = 108 * 32;
+    const MOST: u64 = 1 << 20;
     let blocks =
         |each: u64| pieces.iter().map(|piece| piece.0.div_ceil(PER_BLOCK * each)).sum::<u64>();
     let whole: u64 = pieces.iter().map(|piece| piece.0).sum::<u64>().div_ceil(PER_BLOCK);
     let each = whole.div_ceil(BLOCKS).max(1);
     let all = whole.saturating_mul(parts);
     let each =
-        (each..).find(|each| all <= BLOCKS.saturating_mul(each * (each + 1))).unwrap_or(each);
+        (each..=MOST).find(|each| all <= BLOCKS.saturating_mul(each * (each + 1))).unwrap_or(each);
     let count = u64::try_from(pieces.len()).unwrap_or_default();
     NUMBER.times(4 * count + 1 + blocks(each))
 }
@@ -444,10 +445,7 @@ impl Hooks for Fsdp {
         let place = |member: &Member| self.by_name.get(&member.name).map(|(_, place)| *place);
         let leaves: BTreeMap<&str, &Rc<Leaf>> =
             parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).collect();
-        let (root, blocks) = match self.units.split_first() {
-            Some((root, blocks)) => (root, blocks),
-            None => return,
-        };
+        let Some((root, blocks)) = self.units.split_first() else { return };
         for unit in blocks.iter().chain([root]) {
             let mut members = unit.members.borrow_mut();
             members.sort_by_key(place);
