@@ -3,6 +3,7 @@
 
 use super::draft::Does::{Absent, Fills, Inside, Nothing, Part, Reads, Refused, Slight};
 use super::draft::{Draft, Row, Slot, Why, as_, row};
+use super::sharing;
 use super::value::{Entry, Value};
 use crate::error::Error;
 
@@ -41,7 +42,13 @@ pub(super) const TRAINING: &[Row] = &[
         &["eval_accumulation_steps", "batch_eval_metrics", "include_for_metrics"],
         Slight(Why::LogitsOfEvaluation),
     ),
-    row(&["fsdp", "fsdp_config", "deepspeed", "parallelism_config"], Refused(Why::SeveralGpus)),
+    row(&["fsdp"], Reads(sharing::fsdp_words)),
+    row(&["fsdp_config"], Reads(sharing::fsdp_config)),
+    row(&["fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"], Nothing),
+    row(&["deepspeed"], Reads(sharing::deepspeed)),
+    row(&["parallelism_config"], Reads(sharing::mesh)),
+    row(&["ddp_bucket_cap_mb"], Fills(Slot::BucketCap, as_::count)),
+    row(&["ddp_find_unused_parameters"], Fills(Slot::FindUnused, as_::flag)),
     row(
         &[
             "output_dir",
@@ -218,7 +225,8 @@ pub(super) const LOADING: &[Row] = &[
     row(&["load_in_4bit"], Fills(Slot::FourBits, as_::flag)),
     row(&["load_in_8bit"], Fills(Slot::EightBits, as_::flag)),
     row(&["quantization_config"], Inside(QUANTIZATION)),
-    row(&["tp_plan", "tp_size"], Refused(Why::SeveralGpus)),
+    row(&["tp_size"], Fills(Slot::Tensor, as_::count)),
+    row(&["tp_plan"], Absent(Why::TensorParallel)),
     row(&["max_memory", "offload_folder", "offload_state_dict"], Absent(Why::OnHost)),
     row(
         &[

@@ -62,6 +62,35 @@ pub(super) enum Slot {
     InBackward,
     /// `dpo`, `dpo-precomputed`.
     Objective,
+    /// COUNT: processes of the job, or those of a machine and the machines.
+    Gpus,
+    PerMachine,
+    Machines,
+    /// COUNT: samples of a step on all GPUs.
+    GlobalBatch,
+    /// `ddp`, where a recipe asks for it by itself.
+    DataParallel,
+    Fsdp,
+    /// `1`, `2`.
+    FsdpVersion,
+    /// `hybrid`: shards within a machine; `none`: FSDP that shards nothing.
+    FsdpStrategy,
+    /// What is gathered at a time: `blocks`, `model`.
+    FsdpWrap,
+    /// COUNT: ranks along an axis; `rest` is what the others leave.
+    Replicate,
+    Shard,
+    Tensor,
+    Context,
+    Pipeline,
+    Reshard,
+    CpuOffload,
+    ParamType,
+    ReduceType,
+    BucketCap,
+    BucketView,
+    FindUnused,
+    NoSync,
 }
 
 /// A value, and the key that states it.
@@ -127,6 +156,16 @@ pub(super) enum Why {
     Images,
     LowPrecision,
     OnHost,
+    ZeroFile,
+    TensorParallel,
+    ContextParallel,
+    PipelineParallel,
+    ExpertParallel,
+    Prefetch,
+    OneUnit,
+    OtherUnits,
+    Hook,
+    SomeOperators,
 }
 
 impl Why {
@@ -136,7 +175,8 @@ impl Why {
         match self {
             Self::SeveralGpus => {
                 say!(
-                    "`{key}` spreads the run over several GPUs, which is not simulated yet; remove it to estimate one GPU",
+                    "`{key}` spreads the run over several GPUs in a way that is not simulated; remove it, and set the \
+                     number of GPUs and how they share the model (`--gpus`, `--data-parallel`)",
                     key
                 )
             }
@@ -206,6 +246,52 @@ impl Why {
             Self::Images => say!("`{key}` is about images or sound; only text is estimated", key),
             Self::LowPrecision => say!("`{key}`: training in 8 bits is not simulated", key),
             Self::OnHost => say!("`{key}`: weights on the host are not simulated", key),
+            Self::ZeroFile => say!(
+                "`{key}` names a configuration of DeepSpeed, whose stage of ZeRO is not known here; stage 0 is \
+                 estimated, so the run may need less",
+                key
+            ),
+            Self::TensorParallel => say!(
+                "`{key}` divides layers over GPUs, which is not simulated; whole layers are estimated, so the run needs \
+                 less",
+                key
+            ),
+            Self::ContextParallel => say!(
+                "`{key}` gives each GPU a part of every text, which is not simulated; whole texts are estimated, so the \
+                 run needs less",
+                key
+            ),
+            Self::PipelineParallel => say!(
+                "`{key}` gives each GPU some of the layers, which is not simulated; all layers are estimated, so the run \
+                 needs less",
+                key
+            ),
+            Self::ExpertParallel => say!(
+                "`{key}` gives each GPU some of the experts, which is not simulated; all experts are estimated",
+                key
+            ),
+            Self::Prefetch => say!(
+                "`{key}` changes when blocks are gathered, which is not simulated; gathering the next block during \
+                 backward is estimated",
+                key
+            ),
+            Self::OneUnit => say!(
+                "`{key}` gathers the whole model at once, which is not simulated; blocks that are gathered one by one \
+                 are estimated, so the run needs more",
+                key
+            ),
+            Self::OtherUnits => say!(
+                "`{key}` changes which modules are gathered together, which is not simulated; blocks are estimated",
+                key
+            ),
+            Self::Hook => {
+                say!("`{key}` changes how gradients are reduced, which is not simulated", key)
+            }
+            Self::SomeOperators => say!(
+                "`{key}` keeps the results of some operators and computes the others again, which is not simulated; \
+                 checkpointing of whole blocks is estimated, so the run needs more",
+                key
+            ),
         }
     }
 }
@@ -362,6 +448,13 @@ pub(super) mod as_ {
 
     pub(in super::super) fn count(value: &Value) -> Option<String> {
         value.count().map(|n| n.to_string())
+    }
+
+    /// Ranks along an axis; -1 are those that are left.
+    pub(in super::super) fn width(value: &Value) -> Option<String> {
+        let is_rest =
+            matches!(value, Value::Int(-1)) || matches!(value, Value::Text(text) if text == "-1");
+        if is_rest { Some("rest".to_owned()) } else { count(value) }
     }
 
     pub(in super::super) fn flag(value: &Value) -> Option<String> {
