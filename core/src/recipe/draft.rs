@@ -68,8 +68,10 @@ pub(super) enum Slot {
     Machines,
     /// COUNT: samples of a step on all GPUs.
     GlobalBatch,
-    /// `ddp`, where a recipe asks for it by itself.
+    /// `ddp`, `zero-1`, where a recipe asks for it by itself.
     DataParallel,
+    /// `DeepSpeed` trains: half precision has weights in fp32 for the optimizer, and no autocast.
+    DeepSpeed,
     Fsdp,
     /// `1`, `2`.
     FsdpVersion,

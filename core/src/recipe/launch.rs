@@ -496,9 +496,12 @@ fn parts(words: &[String], has_script: bool, line: &Line) -> (Vec<Entry>, String
     let mut options = Vec::new();
     let mut words = words.iter().map(String::as_str).peekable();
     while let Some(word) = words.next_if(|word| has_script && word.starts_with('-')) {
+        if word == "-m" {
+            continue;
+        }
         let entry = option(word, line);
         let is_flag = entry.value == Value::Flag(true);
-        if is_flag && !FLAGS.contains(&entry.key.as_str()) && entry.key != "m" {
+        if is_flag && !FLAGS.contains(&entry.key.as_str()) {
             let value = words.next_if(|word| !word.starts_with("--"));
             options.push(Entry { value: value.map_or(Value::Flag(true), value_of), ..entry });
         } else {

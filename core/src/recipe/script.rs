@@ -5,7 +5,7 @@ use super::arguments::{DPO, LOADING, LORA, QUANTIZATION, SFT, TRAINING};
 use super::draft::Does::{Absent, Fills, Nothing, Part, Reads};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
 use super::settle::Tool;
-use super::sharing::{self, DDP, MESH};
+use super::sharing::{self, DDP, MESH, POLICY};
 use super::value::{Call, Entry, Value};
 use super::versions::Library;
 use crate::error::Error;
@@ -309,7 +309,15 @@ impl Found {
                 draft.fill(Slot::DataParallel, "ddp", last);
                 draft.read(DDP, keywords, Library::Torch)?;
             }
+            "SingleDeviceStrategy" => {}
+            _ if last.ends_with("Strategy") && call.name.starts_with(char::is_uppercase) => {
+                return Err(refused(Why::SeveralGpus.sentence(last), call.place));
+            }
             "DistributedDataParallelKwargs" => draft.read(DDP, keywords, Library::Accelerate)?,
+            "MixedPrecisionPolicy" | "MixedPrecision" => {
+                draft.read(POLICY, keywords, Library::Torch)?;
+            }
+            "CPUOffloadPolicy" => draft.fill(Slot::CpuOffload, "on", last),
             "ParallelismConfig" => draft.read(MESH, keywords, Library::Accelerate)?,
             "ZeroRedundancyOptimizer" => draft.fill(Slot::DataParallel, "zero-1", last),
             _ if ADAPTERS.contains(&last) => {
@@ -427,13 +435,12 @@ fn precision(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
 /// A name, or an object, whose arguments are read where it is made.
 fn strategy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     let key = &entry.key;
-    let name = match &entry.value {
-        Value::Call(call) => call.last().to_owned(),
-        value => value.word().unwrap_or_default(),
-    };
+    let name = entry.value.word().unwrap_or_default();
+    if matches!(&entry.value, Value::Name(_) | Value::Call(_)) {
+        return Ok(());
+    }
     match name.as_str() {
         "auto" | "single_device" => draft.idle.push(key.clone()),
-        "DDPStrategy" | "FSDPStrategy" | "ModelParallelStrategy" => {}
         "fsdp" => draft.fill(Slot::Fsdp, "on", key),
         "fsdp_cpu_offload" => {
             draft.fill(Slot::Fsdp, "on", key);

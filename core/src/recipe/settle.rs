@@ -466,24 +466,31 @@ impl Desk<'_> {
         known.to_owned()
     }
 
+    /// `DeepSpeed`'s half precision.
+    fn masters(&self, to: &str) -> Option<String> {
+        let is_half = self.draft.is_on(Slot::DeepSpeed) && to != "none";
+        is_half.then(|| format!("{to}-master"))
+    }
+
     fn precision(&mut self) {
         let (weights, autocast) = (self.weights(), self.autocast());
         let (Some((weights, loaded)), autocast) = (weights, autocast) else {
             // A launcher states autocast, and not how weights are loaded.
             if let Some((to, from)) = self.fact(Slot::Autocast) {
-                let name = if to == "none" { "fp32".to_owned() } else { format!("amp-{to}") };
+                let plain = || if to == "none" { "fp32".to_owned() } else { format!("amp-{to}") };
+                let name = self.masters(&to).unwrap_or_else(plain);
                 self.choose("precision", &name, &from);
             }
             return;
         };
         let (cast, by) = autocast.unwrap_or_else(|| ("none".to_owned(), loaded.clone()));
-        let name = match (weights.as_str(), cast.as_str()) {
+        let name = self.masters(&cast).unwrap_or_else(|| match (weights.as_str(), cast.as_str()) {
             ("fp32", "none") => "fp32".to_owned(),
             ("fp32", to) => format!("amp-{to}"),
             (kind, "none") => kind.to_owned(),
             (kind, _) if kind.ends_with("-master") => kind.to_owned(),
             (kind, _) => format!("{kind}-amp"),
-        };
+        });
         let from = match (&by, &loaded) {
             (Origin::Key(by), Origin::Key(loaded)) if by != loaded => {
                 Origin::Key(format!("{loaded}, {by}"))

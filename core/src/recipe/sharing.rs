@@ -26,7 +26,11 @@ pub(super) const FSDP: &[Row] = &[
         Fills(Slot::CpuOffload, as_::flag),
     ),
     row(
-        &["fsdp_activation_checkpointing", "activation_checkpointing"],
+        &[
+            "fsdp_activation_checkpointing",
+            "activation_checkpointing",
+            "activation_checkpointing_policy",
+        ],
         Reads(activation_checkpointing),
     ),
     row(
@@ -39,7 +43,8 @@ pub(super) const FSDP: &[Row] = &[
     row(&["fsdp_limit_all_gathers", "limit_all_gathers"], Reads(limit)),
     row(&["ignored_modules", "ignored_params"], Absent(Why::OtherUnits)),
     row(&["mixed_precision_policy", "fsdp_mixed_precision_policy"], Reads(policy)),
-    row(&["mixed_precision"], Part),
+    // An object of a script, which is read where it is made.
+    row(&["mp_policy", "mixed_precision", "offload_policy"], Part),
     row(&["xla", "fsdp_xla"], Refused(Why::SeveralGpus)),
     row(
         &[
@@ -71,6 +76,13 @@ pub(super) const FSDP: &[Row] = &[
         ],
         Nothing,
     ),
+];
+
+/// PyTorch's `MixedPrecisionPolicy` and `MixedPrecision`.
+pub(super) const POLICY: &[Row] = &[
+    row(&["param_dtype"], Fills(Slot::ParamType, as_::dtype)),
+    row(&["reduce_dtype"], Fills(Slot::ReduceType, as_::dtype)),
+    row(&["*"], Nothing),
 ];
 
 /// Sizes of a mesh: accelerate's `ParallelismConfig`.
@@ -187,7 +199,7 @@ fn share(draft: &mut Draft, word: &str, key: &str) -> bool {
     true
 }
 
-pub(super) fn strategy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+fn strategy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     let is_known = entry.value.word().is_some_and(|word| share(draft, &word, &entry.key));
     if !is_known && entry.value != Value::Null {
         draft.unread(&entry.key);
@@ -198,19 +210,26 @@ pub(super) fn strategy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
 /// FSDP's own checkpointing never enters autograd again.
 fn activation_checkpointing(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     match entry.value.flag() {
-        Some(true) => {
+        Some(false) => draft.idle.push(entry.key.clone()),
+        // Classes of modules that are checkpointed.
+        _ => {
             draft.fill(Slot::Checkpoint, "on", &entry.key);
             draft.fill(Slot::Reentry, "off", &entry.key);
         }
-        Some(false) => draft.idle.push(entry.key.clone()),
-        None => draft.unread(&entry.key),
     }
     Ok(())
 }
 
 fn wrap(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    // A function or classes of a script are those of blocks, unless they go by size.
+    if matches!(entry.value, Value::Call(_) | Value::Opaque | Value::List(_)) {
+        draft.fill(Slot::FsdpWrap, "blocks", &entry.key);
+        return Ok(());
+    }
     match entry.value.word().unwrap_or_default().to_ascii_uppercase().as_str() {
-        "TRANSFORMER_BASED_WRAP" => draft.fill(Slot::FsdpWrap, "blocks", &entry.key),
+        "TRANSFORMER_BASED_WRAP" | "TRANSFORMER_AUTO_WRAP_POLICY" => {
+            draft.fill(Slot::FsdpWrap, "blocks", &entry.key)
+        }
         "NO_WRAP" => draft.fill(Slot::FsdpWrap, "model", &entry.key),
         "" => draft.idle.push(entry.key.clone()),
         _ => {
@@ -242,18 +261,15 @@ fn limit(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     Ok(())
 }
 
-/// A type, or PyTorch's `MixedPrecisionPolicy(…)`.
-pub(super) fn policy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    let members = entry.value.entries();
-    let types = [(Slot::ParamType, "param_dtype"), (Slot::ReduceType, "reduce_dtype")];
-    for (slot, name) in types {
-        let member = members.iter().find(|member| member.key == name).map(|member| &member.value);
-        let value = if members.is_empty() { Some(&entry.value) } else { member };
-        match value.and_then(as_::dtype) {
-            Some(dtype) => draft.fill(slot, dtype, &entry.key),
-            None if value.is_none_or(Value::is_off) => draft.idle.push(entry.key.clone()),
-            None => draft.unread(&entry.key),
+/// The type of both; an object of a script is read where it is made.
+fn policy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    match as_::dtype(&entry.value) {
+        Some(dtype) => {
+            draft.fill(Slot::ParamType, dtype.clone(), &entry.key);
+            draft.fill(Slot::ReduceType, dtype, &entry.key);
         }
+        None if entry.value.is_off() => draft.idle.push(entry.key.clone()),
+        None => draft.read(POLICY, entry.value.entries(), Library::Torch)?,
     }
     Ok(())
 }
@@ -302,9 +318,8 @@ fn file(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     if let Some(stage) = (1..=3).find(names) {
         return zero(draft, Some(stage), &entry.key, entry.place);
     }
-    draft.fill(Slot::DataParallel, "ddp", &entry.key);
     draft.absent(Why::ZeroFile, &entry.key);
-    Ok(())
+    zero(draft, Some(0), &entry.key, entry.place)
 }
 
 /// accelerate's `deepspeed_config`, whose stage is 2 where nothing states it.
@@ -342,6 +357,7 @@ pub(super) fn zero(
     let message = match stage {
         Some(0) => {
             draft.fill(Slot::DataParallel, "ddp", key);
+            draft.fill(Slot::DeepSpeed, "on", key);
             return Ok(());
         }
         Some(1) => say!(

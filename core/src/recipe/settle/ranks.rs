@@ -84,7 +84,7 @@ impl Desk<'_> {
     }
 
     fn job(&self) -> Option<Job> {
-        let others = [Slot::Replicate, Slot::Context, Slot::Tensor, Slot::Pipeline];
+        let others = [self.copied(), Slot::Context, Slot::Tensor, Slot::Pipeline];
         let others = others.map(|slot| self.width(slot)).into_iter().fold(1, u64::saturating_mul);
         let shards = self.count(Slot::Shard).map(|(width, _)| width.max(1));
         let is_open = self.fact(Slot::Shard).is_some_and(|(width, _)| width == "rest");
@@ -138,8 +138,8 @@ impl Desk<'_> {
         let mut gpus = job.all;
         let mut mesh: Vec<String> = Vec::new();
         let mut of_mesh = None;
-        let copies = self.copies(is_sharded);
-        if let Some((width, from)) = copies {
+        let copies = self.count(self.copied());
+        if let Some((width, from)) = copies.filter(|(width, _)| is_sharded && *width > 1) {
             mesh.push(format!("replicate={width}"));
             of_mesh = Some(from);
         }
@@ -166,15 +166,11 @@ impl Desk<'_> {
         self.sharing(is_sharded, gpus > 1);
     }
 
-    /// COUNT: copies of a sharded model: as stated, or one for each machine where shards stay within it.
-    fn copies(&self, is_sharded: bool) -> Option<(u64, Origin)> {
+    /// What states copies of a sharded model: there is one on each machine where shards stay within it.
+    fn copied(&self) -> Slot {
         let is_hybrid = self.text(Slot::FsdpStrategy).as_deref() == Some("hybrid");
-        let slot = if is_hybrid && !self.draft.has(Slot::Replicate) {
-            Slot::Machines
-        } else {
-            Slot::Replicate
-        };
-        self.count(slot).filter(|(width, _)| is_sharded && *width > 1)
+        let is_open = !self.draft.has(Slot::Replicate);
+        if is_hybrid && is_open { Slot::Machines } else { Slot::Replicate }
     }
 
     /// The number of GPUs, which is assumed where nothing states it.
@@ -200,7 +196,7 @@ impl Desk<'_> {
         else {
             return;
         };
-        let together = self.width(Slot::Batch).saturating_mul(self.width(Slot::Replicate));
+        let together = self.width(Slot::Batch).saturating_mul(self.width(self.copied()));
         let together = together.saturating_mul(data);
         if let Some(batches) = samples.checked_div(together).filter(|batches| *batches > 1) {
             self.choose("accumulate", &batches.to_string(), &from);
@@ -229,7 +225,9 @@ impl Desk<'_> {
             && self.text(Slot::FsdpWrap).as_deref() == Some("model")
             && let Some((_, from)) = self.fact(Slot::FsdpWrap)
         {
-            self.leave_out(Why::OneUnit, &from);
+            // By itself, accelerate has no units but the model.
+            let key = Origin::Key("fsdp_auto_wrap_policy".to_owned());
+            self.leave_out(Why::OneUnit, if matches!(from, Origin::Key(_)) { &from } else { &key });
         }
         let is_ddp = is_parallel && !is_sharded;
         for (name, slot, counts) in [
