@@ -254,18 +254,18 @@ impl Why {
                 key
             ),
             Self::TensorParallel => say!(
-                "`{key}` divides layers over GPUs, which is not simulated; whole layers are estimated, so the run needs \
-                 less",
+                "`{key}` divides layers over GPUs, which is not simulated; whole layers are estimated, so the run \
+                 needs less",
                 key
             ),
             Self::ContextParallel => say!(
-                "`{key}` gives each GPU a part of every text, which is not simulated; whole texts are estimated, so the \
-                 run needs less",
+                "`{key}` gives each GPU a part of every text, which is not simulated; whole texts are estimated, so \
+                 the run needs less",
                 key
             ),
             Self::PipelineParallel => say!(
-                "`{key}` gives each GPU some of the layers, which is not simulated; all layers are estimated, so the run \
-                 needs less",
+                "`{key}` gives each GPU some of the layers, which is not simulated; all layers are estimated, so the \
+                 run needs less",
                 key
             ),
             Self::ExpertParallel => say!(

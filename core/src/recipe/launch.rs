@@ -140,10 +140,9 @@ const ACCELERATE: &[Row] = &[
     row(&["use_megatron_lm", "tpu"], Refused(Why::SeveralGpus)),
     row(&["dynamo_backend"], Absent(Why::Compile)),
     // Read by themselves.
-    row(&["zero_stage", "deepspeed_config_file", "use_deepspeed"], Part),
+    row(&["zero_stage", "deepspeed_config_file", "use_deepspeed", "config_file"], Part),
     row(
         &[
-            "config_file",
             "use_parallelism_config",
             "gpu_ids",
             "machine_rank",
@@ -178,6 +177,8 @@ const ACCELERATE: &[Row] = &[
 const EXAMPLES: &[Row] = &[
     row(&["block_size", "max_seq_length", "max_source_length"], Fills(Slot::Seq, as_::count)),
     row(&["deepspeed_config"], Reads(sharing::deepspeed)),
+    // Read by itself.
+    row(&["accelerate_config"], Part),
     row(
         &[
             "dataset_*",
@@ -308,6 +309,12 @@ impl Launch {
         if has("use_deepspeed") {
             return sharing::plugged(draft, &self.options, "use_deepspeed", self.place);
         }
+        // Comments have examples of several kinds.
+        if let Some(file) = self.options.iter().find(|entry| entry.key == "config_file")
+            && !self.is_comment
+        {
+            sharing::named(draft, file)?;
+        }
         Ok(())
     }
 
@@ -363,6 +370,9 @@ impl Launch {
         let own: Vec<Entry> = own.into_iter().cloned().collect();
         let others: Vec<Entry> = others.into_iter().cloned().collect();
         draft.read(ACCELERATE, &own, Library::Accelerate)?;
+        if let Some(name) = others.iter().find(|entry| entry.key == "accelerate_config") {
+            sharing::named(draft, name)?;
+        }
         let mut tables = vec![COMMAND, SFT, TRAINING, QUANTIZATION, EXAMPLES];
         if is_dpo {
             draft.fill(Slot::Objective, "dpo", "dpo");
@@ -449,6 +459,8 @@ fn commands(text: &str) -> Vec<Launch> {
                 script,
                 arguments,
             });
+        } else if let Some(directive) = line.text.strip_prefix("SBATCH ") {
+            known.extend(slurm(directive).into_iter().flatten());
         } else if !line.is_comment {
             let assignments = words.iter().skip_while(|word| *word == "export");
             let pairs = assignments.take_while(|word| sets(word));
@@ -458,6 +470,21 @@ fn commands(text: &str) -> Vec<Launch> {
         }
     }
     found
+}
+
+/// Variables that a directive of Slurm sets: `#SBATCH --nodes=2`, `#SBATCH --gres=gpu:a100:8`.
+fn slurm(directive: &str) -> Option<Vec<(String, String)>> {
+    const NODES: [&str; 2] = ["SLURM_NNODES", "SLURM_JOB_NUM_NODES"];
+    const GPUS: [&str; 2] = ["SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"];
+    let (name, value) = directive.trim().split_once(['=', ' '])?;
+    let names = match name {
+        "--nodes" | "-N" => NODES,
+        "--gpus-per-node" => GPUS,
+        "--gres" if value.contains("gpu") => GPUS,
+        _ => return None,
+    };
+    let count: u64 = value.trim().rsplit(':').next()?.parse().ok()?;
+    Some(names.map(|name| (name.to_owned(), count.to_string())).to_vec())
 }
 
 /// Whether a word sets a variable.
@@ -619,7 +646,8 @@ mod tests {
 
     #[test]
     fn a_command_has_options_a_script_and_arguments() {
-        let text = "N=4\nOMP_NUM_THREADS=8 torchrun --standalone --nproc-per-node $N \\\n  train.py --lr 1e-4 --a b c --on\n";
+        let text = "N=4\nOMP_NUM_THREADS=8 torchrun --standalone --nproc-per-node $N \\\n  train.py --lr 1e-4 \\\n \
+                    --a b c --on\n";
         let found = launches(text);
         let launch = found.first().expect("one command");
         assert_eq!(launch.script, "train.py");

@@ -318,6 +318,11 @@ impl Found {
                 draft.read(POLICY, keywords, Library::Torch)?;
             }
             "CPUOffloadPolicy" => draft.fill(Slot::CpuOffload, "on", last),
+            "notebook_launcher" => {
+                if let Some(count) = call.argument("num_processes", 2).and_then(as_::count) {
+                    draft.fill(Slot::Gpus, count, last);
+                }
+            }
             "ParallelismConfig" => draft.read(MESH, keywords, Library::Accelerate)?,
             "ZeroRedundancyOptimizer" => draft.fill(Slot::DataParallel, "zero-1", last),
             _ if ADAPTERS.contains(&last) => {

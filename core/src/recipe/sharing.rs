@@ -209,13 +209,12 @@ fn strategy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
 
 /// FSDP's own checkpointing never enters autograd again.
 fn activation_checkpointing(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    match entry.value.flag() {
-        Some(false) => draft.idle.push(entry.key.clone()),
-        // Classes of modules that are checkpointed.
-        _ => {
-            draft.fill(Slot::Checkpoint, "on", &entry.key);
-            draft.fill(Slot::Reentry, "off", &entry.key);
-        }
+    if entry.value.flag() == Some(false) {
+        draft.idle.push(entry.key.clone());
+    } else {
+        // In Lightning, classes of modules that are checkpointed.
+        draft.fill(Slot::Checkpoint, "on", &entry.key);
+        draft.fill(Slot::Reentry, "off", &entry.key);
     }
     Ok(())
 }
@@ -228,7 +227,7 @@ fn wrap(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     }
     match entry.value.word().unwrap_or_default().to_ascii_uppercase().as_str() {
         "TRANSFORMER_BASED_WRAP" | "TRANSFORMER_AUTO_WRAP_POLICY" => {
-            draft.fill(Slot::FsdpWrap, "blocks", &entry.key)
+            draft.fill(Slot::FsdpWrap, "blocks", &entry.key);
         }
         "NO_WRAP" => draft.fill(Slot::FsdpWrap, "model", &entry.key),
         "" => draft.idle.push(entry.key.clone()),
@@ -308,14 +307,37 @@ pub(super) fn deepspeed(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     zero(draft, stage, [&entry.key, ".zero_optimization.stage"].concat().as_str(), entry.place)
 }
 
-/// A path to a configuration of `DeepSpeed`.
-fn file(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    let plain: String = entry.value.word().unwrap_or_default().to_ascii_lowercase();
-    let plain: String = plain.chars().filter(char::is_ascii_alphanumeric).collect();
+/// The stage that the name of a configuration has: `ds_zero2.json`.
+fn stage_of(name: &str) -> Option<u64> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
     let names = |stage: &u64| {
         ["zero", "z", "stage"].iter().any(|word| plain.contains(&format!("{word}{stage}")))
     };
-    if let Some(stage) = (1..=3).find(names) {
+    (1..=3).find(names)
+}
+
+/// A configuration of accelerate in another file, of which only the name is known.
+pub(super) fn named(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    let name = entry.value.word().unwrap_or_default().to_ascii_lowercase();
+    if let Some(stage) = stage_of(&name) {
+        return zero(draft, Some(stage), &entry.key, entry.place);
+    }
+    if name.contains("fsdp") {
+        draft.fill(Slot::Fsdp, "on", &entry.key);
+    } else if name.contains("multi_gpu") {
+        draft.fill(Slot::DataParallel, "ddp", &entry.key);
+    }
+    if let Some(version) = ["1", "2"].into_iter().find(|n| name.contains(&format!("fsdp{n}"))) {
+        draft.fill(Slot::FsdpVersion, version, &entry.key);
+    }
+    draft.unread(&entry.key);
+    Ok(())
+}
+
+/// A path to a configuration of `DeepSpeed`.
+fn file(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    if let Some(stage) = stage_of(&entry.value.word().unwrap_or_default()) {
         return zero(draft, Some(stage), &entry.key, entry.place);
     }
     draft.absent(Why::ZeroFile, &entry.key);
@@ -347,7 +369,7 @@ fn zero_stage(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     zero(draft, entry.value.whole(), &entry.key, entry.place)
 }
 
-/// A stage of ZeRO by `DeepSpeed`. Stage 0 is DDP; its engine is not simulated, and others do not run without it.
+/// A stage of `ZeRO` by `DeepSpeed`. Stage 0 is DDP; others run on its engine, which is not simulated.
 pub(super) fn zero(
     draft: &mut Draft,
     stage: Option<u64>,
@@ -361,15 +383,15 @@ pub(super) fn zero(
             return Ok(());
         }
         Some(1) => say!(
-            "`{key}`: stage 1 of DeepSpeed's ZeRO is not simulated. Remove it and choose the nearest, ZeRO-1 of PyTorch \
-             (`--data-parallel zero-1`): it divides optimizer state by whole parameters, and DeepSpeed divides fp32 \
+            "`{key}`: stage 1 of DeepSpeed's ZeRO is not simulated. Remove it and choose the nearest, ZeRO-1 of \
+             PyTorch (`--data-parallel zero-1`): it divides optimizer state by whole parameters, and DeepSpeed divides fp32 \
              weights, too, in one flat buffer",
             key
         ),
         Some(2) => say!(
             "`{key}`: stage 2 of DeepSpeed's ZeRO is not simulated. Remove it and choose the nearest, FSDP without \
-             resharding (`--data-parallel fsdp --reshard off`): it gathers parameters in each step, and DeepSpeed keeps \
-             them whole",
+             resharding (`--data-parallel fsdp --reshard off`): it gathers parameters in each step, and DeepSpeed \
+             keeps them whole",
             key
         ),
         Some(3) => say!(

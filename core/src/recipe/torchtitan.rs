@@ -131,8 +131,8 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Error> {
 fn preset(text: &str) -> Option<String> {
     let comments = text.lines().filter(|line| line.starts_with('#') && line.contains("GPU"));
     let rest = comments.filter_map(|line| line.split_once("preset for ")).map(|(_, rest)| rest);
-    let count = rest.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).next()?;
-    Some(count.to_string())
+    let mut counts = rest.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    counts.next().map(|count| count.to_string())
 }
 
 /// Older releases have degrees here, too.

@@ -133,7 +133,7 @@ impl Desk<'_> {
 
     /// Settings of several GPUs.
     pub(super) fn ranks(&mut self) {
-        let Some(job) = self.job() else { return self.sharing(false, false) };
+        let Some(job) = self.job() else { return self.sharing() };
         let is_sharded = self.is_sharded();
         let mut gpus = job.all;
         let mut mesh: Vec<String> = Vec::new();
@@ -163,7 +163,7 @@ impl Desk<'_> {
             self.choose("mesh", &mesh.join(","), &from);
         }
         self.accumulated(job.data);
-        self.sharing(is_sharded, gpus > 1);
+        self.sharing();
     }
 
     /// What states copies of a sharded model: there is one on each machine where shards stay within it.
@@ -181,7 +181,8 @@ impl Desk<'_> {
         let config = &mut self.settled.config;
         if Setting::named("gpus").is_some_and(|gpu| gpu.set(config, &gpus.to_string()).is_ok()) {
             let message = say!(
-                "the recipe does not state how many GPUs it runs on, so {gpus} are assumed; set their number (`--gpus`)",
+                "the recipe does not state how many GPUs it runs on, so {gpus} are assumed; set their number \
+                 (`--gpus`)",
                 gpus
             );
             let note = Diagnostic::new(Severity::Warning, "recipe-size", message);
@@ -212,7 +213,8 @@ impl Desk<'_> {
     }
 
     /// How ranks share the model. What is stated is always a setting: it counts once there are several GPUs.
-    fn sharing(&mut self, is_sharded: bool, is_parallel: bool) {
+    fn sharing(&mut self) {
+        let (is_sharded, is_parallel) = (self.is_sharded(), self.settled.config.gpus.get() > 1);
         if let Some((way, from)) = self.way().or_else(|| {
             let is_usual = is_parallel && (self.tool.has_trainer() || self.tool.launches_ddp());
             is_usual.then(|| ("ddp".to_owned(), self.default_of(self.tool.library())))
