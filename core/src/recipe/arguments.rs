@@ -265,7 +265,8 @@ pub(super) const QUANTIZATION: &[Row] = &[
     row(&["bnb_4bit_quant_type"], Fills(Slot::QuantType, as_::word)),
     row(&["bnb_4bit_use_double_quant"], Fills(Slot::Double, as_::flag)),
     row(&["bnb_4bit_compute_dtype"], Fills(Slot::Compute, as_::dtype)),
-    row(&["bnb_4bit_quant_storage", "llm_int8_threshold", "llm_int8_has_fp16_weight"], Nothing),
+    row(&["bnb_4bit_quant_storage"], Reads(storage)),
+    row(&["llm_int8_threshold", "llm_int8_has_fp16_weight"], Nothing),
     row(&["llm_int8_skip_modules"], Absent(Why::PartOfLayers)),
     row(&["llm_int8_enable_fp32_cpu_offload"], Absent(Why::OnHost)),
 ];
@@ -336,6 +337,15 @@ fn autocast(draft: &mut Draft, entry: &Entry, to: &str) -> Result<(), Error> {
         }
         Some(false) => draft.fill(Slot::Autocast, "none", &entry.key),
         None => draft.unread(&entry.key),
+    }
+    Ok(())
+}
+
+/// Integers are the default.
+fn storage(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    match as_::dtype(&entry.value) {
+        Some(dtype) => draft.fill(Slot::QuantStorage, dtype, &entry.key),
+        None => draft.idle.push(entry.key.clone()),
     }
     Ok(())
 }

@@ -47,6 +47,8 @@ pub(super) enum Slot {
     FourBits,
     EightBits,
     QuantType,
+    /// The type of the tensors that contain weights in 4 bits, if it is a floating one.
+    QuantStorage,
     Double,
     Compute,
     /// `prepare_model_for_kbit_training` is called.
@@ -168,6 +170,7 @@ pub(super) enum Why {
     OtherUnits,
     Hook,
     SomeOperators,
+    WholeQuantized,
 }
 
 impl Why {
@@ -289,6 +292,11 @@ impl Why {
             Self::Hook => {
                 say!("`{key}` changes how gradients are reduced, which is not simulated", key)
             }
+            Self::WholeQuantized => say!(
+                "`{key}` without `bnb_4bit_quant_storage` of a floating type keeps weights of 4 bits whole on every GPU, \
+                 which is not simulated; divided weights are estimated, so the run needs more",
+                key
+            ),
             Self::SomeOperators => say!(
                 "`{key}` keeps the results of some operators and computes the others again, which is not simulated; \
                  checkpointing of whole blocks is estimated, so the run needs more",

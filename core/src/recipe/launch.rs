@@ -441,7 +441,7 @@ fn commands(text: &str) -> Vec<Launch> {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut found = Vec::new();
     for line in lines(text) {
-        let words = words(&line.text, &known);
+        let words = command(&line, &known);
         if let Some((at, launcher)) = begins(&words) {
             let before = words.get(..at).unwrap_or_default();
             let rest = words.get(at..).unwrap_or_default();
@@ -470,6 +470,16 @@ fn commands(text: &str) -> Vec<Launch> {
         }
     }
     found
+}
+
+/// The words of a line. A comment may announce its command: `# Run it with: torchrun …`.
+fn command(line: &Line, known: &BTreeMap<String, String>) -> Vec<String> {
+    let whole = words(&line.text, known);
+    if !line.is_comment || begins(&whole).is_some() {
+        return whole;
+    }
+    let behind = line.text.split_once(": ").map(|(_, rest)| words(rest.trim_matches('`'), known));
+    behind.filter(|words| begins(words).is_some()).unwrap_or(whole)
 }
 
 /// Variables that a directive of Slurm sets: `#SBATCH --nodes=2`, `#SBATCH --gres=gpu:a100:8`.

@@ -109,6 +109,8 @@ const USUAL: &[Usual] = &[
     (Tool::Transformers, Slot::Double, ANY, "off"),
     (Tool::Transformers, Slot::Compute, ANY, "fp32"),
     (Tool::Transformers, Slot::Rank, ANY, "8"),
+    (Tool::Axolotl, Slot::QuantStorage, ANY, "bf16"),
+    (Tool::LlamaFactory, Slot::QuantStorage, ANY, "bf16"),
     (Tool::Transformers, Slot::FsdpVersion, ANY, "1"),
     (Tool::Transformers, Slot::FsdpVersion, Release(5, 10), "2"),
     (Tool::Transformers, Slot::NoSync, ANY, "on"),
@@ -667,7 +669,10 @@ impl Desk<'_> {
 
     /// The model goes through `torch.compile`, where that is simulated with all else that is set.
     fn compile(&mut self, from: &Origin) {
-        let Some((what, _)) = self.settled.config.never_compiled_with() else {
+        // Hooks of FSDP cut the graph at every block.
+        let of_shards = self.is_sharded().then(|| say!("FSDP"));
+        let of_others = || self.settled.config.never_compiled_with().map(|(what, _)| what);
+        let Some(what) = of_shards.or_else(of_others) else {
             return self.choose("compile", "inductor", from);
         };
         let message = say!(

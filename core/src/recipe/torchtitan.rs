@@ -52,7 +52,7 @@ const TRAINING: &[Row] = &[
     row(&["mixed_precision_param"], Fills(Slot::ParamType, as_::dtype)),
     row(&["mixed_precision_reduce"], Fills(Slot::ReduceType, as_::dtype)),
     row(&["enable_cpu_offload"], Fills(Slot::CpuOffload, as_::flag)),
-    row(&["compile"], Fills(Slot::Compile, as_::flag)),
+    row(&["compile"], Absent(Why::Compile)),
     row(
         &[
             "dataset",
@@ -220,13 +220,13 @@ fn checkpoint(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     Ok(())
 }
 
-/// Blocks are compiled, unless only other parts are named.
+/// Blocks are compiled one by one, unless only other parts are named.
 fn compile(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     let parts = entry.value.member("components").and_then(Value::names);
     let is_model = parts.is_none_or(|parts| parts.iter().any(|part| part == "model"));
     let is_on = entry.value.member("enable").and_then(Value::flag) == Some(true);
     if is_on && is_model {
-        draft.fill(Slot::Compile, "on", "compile.enable");
+        draft.absent(Why::Compile, "compile.enable");
     } else {
         draft.idle.push(entry.key.clone());
     }

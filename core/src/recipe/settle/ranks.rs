@@ -231,6 +231,15 @@ impl Desk<'_> {
             let key = Origin::Key("fsdp_auto_wrap_policy".to_owned());
             self.leave_out(Why::OneUnit, if matches!(from, Origin::Key(_)) { &from } else { &key });
         }
+        // accelerate excludes integers from what FSDP2 divides.
+        if is_sharded
+            && self.is_on(Slot::FourBits)
+            && self.fact(Slot::QuantStorage).is_none()
+            && let Some((_, from)) = self.fact(Slot::FourBits)
+            && self.tool.has_trainer()
+        {
+            self.leave_out(Why::WholeQuantized, &from);
+        }
         let is_ddp = is_parallel && !is_sharded;
         for (name, slot, counts) in [
             ("reshard", Slot::Reshard, is_sharded),
