@@ -7,11 +7,14 @@
 mod arguments;
 mod axolotl;
 mod draft;
+mod launch;
 mod launchers;
 mod llamafactory;
 mod python;
 mod script;
 mod settle;
+mod sharing;
+mod torchtitan;
 mod torchtune;
 mod value;
 mod versions;
@@ -102,7 +105,7 @@ pub fn open(source: &mut dyn Source, pytorch: Option<PyTorch>) -> Result<Option<
 /// ```
 ///
 /// # Errors
-/// When the text breaks off, or describes a run that is not simulated, such as one on several GPUs.
+/// When the text breaks off, or describes a run that is not simulated, such as training on rewards.
 pub fn read(text: &str, pytorch: Option<PyTorch>) -> Result<Option<Recipe>, Error> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let notebook = notebook(text);
@@ -115,18 +118,49 @@ pub fn read(text: &str, pytorch: Option<PyTorch>) -> Result<Option<Recipe>, Erro
         return Err(Error::new(ErrorKind::WrongFormat, message));
     }
     // Marks come first: most texts that are opened are no recipe.
-    let is_script = script::is_script(text);
-    let by_keys = yaml::tool(text).filter(|_| !is_script);
-    if !is_script && by_keys.is_none() {
-        return Ok(None);
-    }
+    let launches = launch::launches(text);
+    let Some(kind) = Kind::of(text, &launches) else { return Ok(None) };
     let torch = pytorch.and_then(|release| release.to_string().parse::<Release>().ok());
     let mut draft = Draft { versions: Versions::of(text).with_torch(torch), ..Draft::default() };
-    let tool = match by_keys {
-        Some(tool) => yaml::read(&mut draft, tool, text)?,
-        None => script::read(&mut draft, &python::calls(text))?,
+    // What the recipe states itself counts more than how a comment launches it.
+    launch::state(&mut draft, &launches)?;
+    let tool = match kind {
+        Kind::Shell => launch::read(&mut draft, &launches)?,
+        Kind::Script => script::read(&mut draft, &python::calls(text))?,
+        Kind::Titan => {
+            torchtitan::read(&mut draft, text)?;
+            Some(Tool::Torchtitan)
+        }
+        Kind::Keys(tool) => yaml::read(&mut draft, tool, text)?,
     };
     Ok(tool.map(|tool| finish(draft, tool)))
+}
+
+/// What a recipe is written in.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A shell's commands.
+    Shell,
+    /// Python.
+    Script,
+    /// torchtitan's TOML.
+    Titan,
+    /// YAML or JSON with the keys of a tool.
+    Keys(Tool),
+}
+
+impl Kind {
+    fn of(text: &str, launches: &[launch::Launch]) -> Option<Self> {
+        if launch::is_shell(text, launches) {
+            Some(Self::Shell)
+        } else if script::is_script(text) {
+            Some(Self::Script)
+        } else if torchtitan::is_titan(text) {
+            Some(Self::Titan)
+        } else {
+            yaml::tool(text).map(Self::Keys)
+        }
+    }
 }
 
 /// The code of a Jupyter notebook.

@@ -20,7 +20,7 @@ use crate::tensor::DType;
 
 pub(crate) mod tree;
 
-mod toml;
+pub(crate) mod toml;
 
 pub mod kinds;
 

@@ -3,6 +3,7 @@
 
 use super::draft::Does::{Absent, Fills, Inside, Nothing, Part, Reads, Refused, Slight};
 use super::draft::{Draft, Row, Slot, Why, as_, row};
+use super::sharing;
 use super::value::{Entry, Value};
 use crate::error::Error;
 
@@ -41,7 +42,13 @@ pub(super) const TRAINING: &[Row] = &[
         &["eval_accumulation_steps", "batch_eval_metrics", "include_for_metrics"],
         Slight(Why::LogitsOfEvaluation),
     ),
-    row(&["fsdp", "fsdp_config", "deepspeed", "parallelism_config"], Refused(Why::SeveralGpus)),
+    row(&["fsdp"], Reads(sharing::fsdp_words)),
+    row(&["fsdp_config"], Reads(sharing::fsdp_config)),
+    row(&["fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"], Nothing),
+    row(&["deepspeed"], Reads(sharing::deepspeed)),
+    row(&["parallelism_config"], Reads(sharing::mesh)),
+    row(&["ddp_bucket_cap_mb"], Fills(Slot::BucketCap, as_::count)),
+    row(&["ddp_find_unused_parameters"], Fills(Slot::FindUnused, as_::flag)),
     row(
         &[
             "output_dir",
@@ -218,7 +225,8 @@ pub(super) const LOADING: &[Row] = &[
     row(&["load_in_4bit"], Fills(Slot::FourBits, as_::flag)),
     row(&["load_in_8bit"], Fills(Slot::EightBits, as_::flag)),
     row(&["quantization_config"], Inside(QUANTIZATION)),
-    row(&["tp_plan", "tp_size"], Refused(Why::SeveralGpus)),
+    row(&["tp_size"], Fills(Slot::Tensor, as_::count)),
+    row(&["tp_plan"], Absent(Why::TensorParallel)),
     row(&["max_memory", "offload_folder", "offload_state_dict"], Absent(Why::OnHost)),
     row(
         &[
@@ -257,7 +265,8 @@ pub(super) const QUANTIZATION: &[Row] = &[
     row(&["bnb_4bit_quant_type"], Fills(Slot::QuantType, as_::word)),
     row(&["bnb_4bit_use_double_quant"], Fills(Slot::Double, as_::flag)),
     row(&["bnb_4bit_compute_dtype"], Fills(Slot::Compute, as_::dtype)),
-    row(&["bnb_4bit_quant_storage", "llm_int8_threshold", "llm_int8_has_fp16_weight"], Nothing),
+    row(&["bnb_4bit_quant_storage"], Reads(storage)),
+    row(&["llm_int8_threshold", "llm_int8_has_fp16_weight"], Nothing),
     row(&["llm_int8_skip_modules"], Absent(Why::PartOfLayers)),
     row(&["llm_int8_enable_fp32_cpu_offload"], Absent(Why::OnHost)),
 ];
@@ -328,6 +337,15 @@ fn autocast(draft: &mut Draft, entry: &Entry, to: &str) -> Result<(), Error> {
         }
         Some(false) => draft.fill(Slot::Autocast, "none", &entry.key),
         None => draft.unread(&entry.key),
+    }
+    Ok(())
+}
+
+/// Integers are the default.
+fn storage(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    match as_::dtype(&entry.value) {
+        Some(dtype) => draft.fill(Slot::QuantStorage, dtype, &entry.key),
+        None => draft.idle.push(entry.key.clone()),
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 use super::arguments;
 use super::draft::Does::{Absent, Fills, Nothing, Reads, Refused, Slight};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
+use super::sharing;
 use super::value::{Entry, Value};
 use super::versions::Library;
 use crate::error::Error;
@@ -150,20 +151,17 @@ const KEYS: &[Row] = &[
     ),
     row(&["optim_target_modules", "lr_groups", "embedding_lr"], Slight(Why::Optimizer)),
     row(&["reward_model", "trl", "vllm", "ebft", "mora", "hatchery"], Refused(Why::Preference)),
-    row(
-        &["deepspeed", "fsdp", "fsdp_config", "dp_replicate_size", "ring_attn_func"],
-        Refused(Why::SeveralGpus),
-    ),
-    row(
-        &[
-            "dp_shard_size",
-            "tensor_parallel_size",
-            "context_parallel_size",
-            "sequence_parallel_degree",
-            "expert_parallel_size",
-        ],
-        Reads(width),
-    ),
+    row(&["deepspeed"], Reads(sharing::deepspeed)),
+    row(&["fsdp"], Reads(sharing::fsdp_words)),
+    row(&["fsdp_config"], Reads(sharing::fsdp_with_keys)),
+    row(&["fsdp_version"], Fills(Slot::FsdpVersion, as_::count)),
+    row(&["dp_shard_size"], Fills(Slot::Shard, as_::width)),
+    row(&["dp_replicate_size"], Fills(Slot::Replicate, as_::count)),
+    row(&["tensor_parallel_size"], Fills(Slot::Tensor, as_::count)),
+    row(&["context_parallel_size", "sequence_parallel_degree"], Reads(sharing::context)),
+    row(&["expert_parallel_size"], Reads(sharing::experts)),
+    row(&["ddp_bucket_cap_mb"], Fills(Slot::BucketCap, as_::count)),
+    row(&["ddp_find_unused_parameters"], Fills(Slot::FindUnused, as_::flag)),
     row(&["max_memory", "gpu_memory_limit", "lora_on_cpu"], Absent(Why::OnHost)),
     row(&["image_size"], Absent(Why::Images)),
     row(
@@ -290,7 +288,7 @@ const KEYS: &[Row] = &[
             "qlora_sharded_model_loading",
             "loraplus_*",
             "merge_*",
-            "fsdp_version",
+            "ring_attn_func",
             "fsdp_final_state_dict_type",
             "chunked_cross_entropy_num_chunks",
             "tiled_mlp_*",
@@ -485,20 +483,11 @@ fn plugins(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     Ok(())
 }
 
-/// One of one GPU is none.
 fn preference(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     match entry.value.word().as_deref() {
         Some("dpo" | "ipo") => draft.fill(Slot::Objective, "dpo", &entry.key),
         _ if entry.value.is_off() => draft.idle.push(entry.key.clone()),
         _ => return Err(refused(Why::Preference.sentence(&entry.key), entry.place)),
     }
-    Ok(())
-}
-
-fn width(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    if entry.value.count().is_some_and(|count| count > 1) {
-        return Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place));
-    }
-    draft.idle.push(entry.key.clone());
     Ok(())
 }

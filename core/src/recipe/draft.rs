@@ -47,6 +47,8 @@ pub(super) enum Slot {
     FourBits,
     EightBits,
     QuantType,
+    /// The type of the tensors that contain weights in 4 bits, if it is a floating one.
+    QuantStorage,
     Double,
     Compute,
     /// `prepare_model_for_kbit_training` is called.
@@ -62,6 +64,37 @@ pub(super) enum Slot {
     InBackward,
     /// `dpo`, `dpo-precomputed`.
     Objective,
+    /// COUNT: processes of the job, or those of a machine and the machines.
+    Gpus,
+    PerMachine,
+    Machines,
+    /// COUNT: samples of a step on all GPUs.
+    GlobalBatch,
+    /// `ddp`, `zero-1`, where a recipe asks for it by itself.
+    DataParallel,
+    /// `DeepSpeed` trains: half precision has weights in fp32 for the optimizer, and no autocast.
+    DeepSpeed,
+    Fsdp,
+    /// `1`, `2`.
+    FsdpVersion,
+    /// `hybrid`: shards within a machine; `none`: FSDP that shards nothing.
+    FsdpStrategy,
+    /// What is gathered at a time: `blocks`, `model`.
+    FsdpWrap,
+    /// COUNT: ranks along an axis; `rest` is what the others leave.
+    Replicate,
+    Shard,
+    Tensor,
+    Context,
+    Pipeline,
+    Reshard,
+    CpuOffload,
+    ParamType,
+    ReduceType,
+    BucketCap,
+    BucketView,
+    FindUnused,
+    NoSync,
 }
 
 /// A value, and the key that states it.
@@ -127,6 +160,17 @@ pub(super) enum Why {
     Images,
     LowPrecision,
     OnHost,
+    ZeroFile,
+    TensorParallel,
+    ContextParallel,
+    PipelineParallel,
+    ExpertParallel,
+    Prefetch,
+    OneUnit,
+    OtherUnits,
+    Hook,
+    SomeOperators,
+    WholeQuantized,
 }
 
 impl Why {
@@ -136,7 +180,8 @@ impl Why {
         match self {
             Self::SeveralGpus => {
                 say!(
-                    "`{key}` spreads the run over several GPUs, which is not simulated yet; remove it to estimate one GPU",
+                    "`{key}` spreads the run over several GPUs in a way that is not simulated; remove it, and set the \
+                     number of GPUs and how they share the model (`--gpus`, `--data-parallel`)",
                     key
                 )
             }
@@ -206,6 +251,57 @@ impl Why {
             Self::Images => say!("`{key}` is about images or sound; only text is estimated", key),
             Self::LowPrecision => say!("`{key}`: training in 8 bits is not simulated", key),
             Self::OnHost => say!("`{key}`: weights on the host are not simulated", key),
+            Self::ZeroFile => say!(
+                "`{key}` names a configuration of DeepSpeed, whose stage of ZeRO is not known here; stage 0 is \
+                 estimated, so the run may need less",
+                key
+            ),
+            Self::TensorParallel => say!(
+                "`{key}` divides layers over GPUs, which is not simulated; whole layers are estimated, so the run \
+                 needs less",
+                key
+            ),
+            Self::ContextParallel => say!(
+                "`{key}` gives each GPU a part of every text, which is not simulated; whole texts are estimated, so \
+                 the run needs less",
+                key
+            ),
+            Self::PipelineParallel => say!(
+                "`{key}` gives each GPU some of the layers, which is not simulated; all layers are estimated, so the \
+                 run needs less",
+                key
+            ),
+            Self::ExpertParallel => say!(
+                "`{key}` gives each GPU some of the experts, which is not simulated; all experts are estimated",
+                key
+            ),
+            Self::Prefetch => say!(
+                "`{key}` changes when blocks are gathered, which is not simulated; gathering the next block during \
+                 backward is estimated",
+                key
+            ),
+            Self::OneUnit => say!(
+                "`{key}` gathers the whole model at once, which is not simulated; blocks that are gathered one by one \
+                 are estimated, so the run needs more",
+                key
+            ),
+            Self::OtherUnits => say!(
+                "`{key}` changes which modules are gathered together, which is not simulated; blocks are estimated",
+                key
+            ),
+            Self::Hook => {
+                say!("`{key}` changes how gradients are reduced, which is not simulated", key)
+            }
+            Self::WholeQuantized => say!(
+                "`{key}` without `bnb_4bit_quant_storage` of a floating type keeps weights of 4 bits whole on every GPU, \
+                 which is not simulated; divided weights are estimated, so the run needs more",
+                key
+            ),
+            Self::SomeOperators => say!(
+                "`{key}` keeps the results of some operators and computes the others again, which is not simulated; \
+                 checkpointing of whole blocks is estimated, so the run needs more",
+                key
+            ),
         }
     }
 }
@@ -362,6 +458,13 @@ pub(super) mod as_ {
 
     pub(in super::super) fn count(value: &Value) -> Option<String> {
         value.count().map(|n| n.to_string())
+    }
+
+    /// Ranks along an axis; -1 are those that are left.
+    pub(in super::super) fn width(value: &Value) -> Option<String> {
+        let is_rest =
+            matches!(value, Value::Int(-1)) || matches!(value, Value::Text(text) if text == "-1");
+        if is_rest { Some("rest".to_owned()) } else { count(value) }
     }
 
     pub(in super::super) fn flag(value: &Value) -> Option<String> {

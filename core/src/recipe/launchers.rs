@@ -3,6 +3,7 @@
 
 use super::draft::Does::{Absent, Fills, Nothing, Reads, Refused};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
+use super::sharing;
 use super::value::{Entry, Value};
 use super::versions::Library;
 use crate::error::Error;
@@ -11,12 +12,15 @@ const ACCELERATE: &[Row] = &[
     row(&["mixed_precision"], Reads(mixed)),
     row(&["gradient_accumulation_steps"], Fills(Slot::Accumulate, as_::count)),
     row(&["gradient_clipping"], Fills(Slot::Clip, as_::positive)),
-    row(&["num_processes", "num_machines"], Reads(processes)),
+    row(&["num_processes"], Fills(Slot::Gpus, as_::count)),
+    row(&["num_machines"], Fills(Slot::Machines, as_::count)),
     row(&["distributed_type"], Reads(distributed)),
-    row(
-        &["fsdp_config", "deepspeed_config", "megatron_lm_config", "parallelism_config", "tpu_*"],
-        Refused(Why::SeveralGpus),
-    ),
+    row(&["fsdp_config"], Reads(sharing::fsdp_config)),
+    row(&["parallelism_config"], Reads(sharing::mesh)),
+    row(&["deepspeed_config"], Reads(sharing::plugin)),
+    row(&["megatron_lm_config"], Refused(Why::SeveralGpus)),
+    // They count only for `distributed_type: XLA`.
+    row(&["tpu_*"], Nothing),
     row(&["dynamo_config", "dynamo_backend"], Absent(Why::Compile)),
     row(&["fp8_config"], Absent(Why::LowPrecision)),
     row(
@@ -44,6 +48,7 @@ const ACCELERATE: &[Row] = &[
 const DEEPSPEED: &[Row] = &[
     row(&["train_micro_batch_size_per_gpu"], Reads(batch)),
     row(&["gradient_accumulation_steps"], Reads(accumulate)),
+    row(&["train_batch_size"], Reads(together)),
     row(&["gradient_clipping"], Reads(clip)),
     row(&["bf16", "bfloat16"], Reads(bf16)),
     row(&["fp16"], Reads(fp16)),
@@ -55,7 +60,6 @@ const DEEPSPEED: &[Row] = &[
     row(&["compile"], Absent(Why::Compile)),
     row(
         &[
-            "train_batch_size",
             "scheduler",
             "steps_per_print",
             "wall_clock_breakdown",
@@ -87,7 +91,7 @@ const DEEPSPEED: &[Row] = &[
 /// Reads accelerate's YAML.
 ///
 /// # Errors
-/// When it runs on several GPUs.
+/// When it shares a model in a way that is not simulated.
 pub(super) fn accelerate(draft: &mut Draft, entries: &[Entry]) -> Result<(), Error> {
     draft.read(ACCELERATE, entries, Library::Accelerate)
 }
@@ -95,12 +99,12 @@ pub(super) fn accelerate(draft: &mut Draft, entries: &[Entry]) -> Result<(), Err
 /// Reads `DeepSpeed`'s JSON.
 ///
 /// # Errors
-/// When it shards over several GPUs.
+/// When it divides a model by a stage of `ZeRO`.
 pub(super) fn deepspeed(draft: &mut Draft, entries: &[Entry]) -> Result<(), Error> {
     draft.read(DEEPSPEED, entries, Library::DeepSpeed)
 }
 
-fn mixed(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+pub(super) fn mixed(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     match entry.value.word().as_deref() {
         Some(to @ ("bf16" | "fp16")) => draft.fill(Slot::Autocast, to, &entry.key),
         Some("no" | "false") | None => draft.fill(Slot::Autocast, "none", &entry.key),
@@ -109,21 +113,16 @@ fn mixed(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     Ok(())
 }
 
-fn processes(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    if entry.value.count().is_some_and(|count| count > 1) {
-        return Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place));
-    }
-    draft.idle.push(entry.key.clone());
-    Ok(())
-}
-
-/// Where it runs as several processes, `num_processes` decides.
+/// What several processes do; `deepspeed_config` has the stage.
 fn distributed(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    let way = entry.value.word();
-    if matches!(way.as_deref(), Some("FSDP" | "DEEPSPEED" | "MEGATRON_LM" | "TP")) {
-        return Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place));
+    match entry.value.word().as_deref() {
+        Some("FSDP") => draft.fill(Slot::Fsdp, "on", &entry.key),
+        Some("MULTI_GPU") => draft.fill(Slot::DataParallel, "ddp", &entry.key),
+        Some("MEGATRON_LM" | "XLA") => {
+            return Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place));
+        }
+        _ => draft.idle.push(entry.key.clone()),
     }
-    draft.idle.push(entry.key.clone());
     Ok(())
 }
 
@@ -143,6 +142,11 @@ fn batch(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
 
 fn accumulate(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     number(draft, entry, Slot::Accumulate);
+    Ok(())
+}
+
+fn together(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    number(draft, entry, Slot::GlobalBatch);
     Ok(())
 }
 
@@ -187,11 +191,11 @@ fn half(draft: &mut Draft, entry: &Entry, to: &str) {
 
 fn zero(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     match entry.value.member("stage") {
-        Some(Value::Int(0)) | None => {
+        None => {
             draft.idle.push(entry.key.clone());
             Ok(())
         }
-        Some(_) => Err(refused(Why::SeveralGpus.sentence("zero_optimization.stage"), entry.place)),
+        Some(stage) => sharing::zero(draft, stage.whole(), "zero_optimization.stage", entry.place),
     }
 }
 

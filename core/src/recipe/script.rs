@@ -5,6 +5,7 @@ use super::arguments::{DPO, LOADING, LORA, QUANTIZATION, SFT, TRAINING};
 use super::draft::Does::{Absent, Fills, Nothing, Part, Reads};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
 use super::settle::Tool;
+use super::sharing::{self, DDP, MESH, POLICY};
 use super::value::{Call, Entry, Value};
 use super::versions::Library;
 use crate::error::Error;
@@ -129,7 +130,8 @@ const LIGHTNING: &[Row] = &[
     row(&["accumulate_grad_batches"], Fills(Slot::Accumulate, as_::count)),
     row(&["gradient_clip_val"], Fills(Slot::Clip, as_::positive)),
     row(&["strategy"], Reads(strategy)),
-    row(&["devices", "num_nodes"], Reads(devices)),
+    row(&["devices"], Reads(devices)),
+    row(&["num_nodes"], Fills(Slot::Machines, as_::count)),
     row(&["plugins"], Absent(Why::LowPrecision)),
     row(&["use_distributed_sampler", "sync_batchnorm"], Nothing),
     row(
@@ -294,6 +296,35 @@ impl Found {
             "fit" if call.positional.len() > 2 || call.argument("val_dataloaders", 9).is_some() => {
                 draft.fill(Slot::Evaluation, "on", "val_dataloaders");
             }
+            "FullyShardedDataParallelPlugin" | "FSDPStrategy" | "FullyShardedDataParallel" => {
+                draft.fill(Slot::Fsdp, "on", last);
+                sharing::fsdp(draft, keywords)?;
+            }
+            "fully_shard" => {
+                draft.fill(Slot::Fsdp, "on", last);
+                draft.fill(Slot::FsdpVersion, "2", last);
+                sharing::fsdp(draft, keywords)?;
+            }
+            "DistributedDataParallel" | "DDP" | "DDPStrategy" => {
+                draft.fill(Slot::DataParallel, "ddp", last);
+                draft.read(DDP, keywords, Library::Torch)?;
+            }
+            "SingleDeviceStrategy" => {}
+            _ if last.ends_with("Strategy") && call.name.starts_with(char::is_uppercase) => {
+                return Err(refused(Why::SeveralGpus.sentence(last), call.place));
+            }
+            "DistributedDataParallelKwargs" => draft.read(DDP, keywords, Library::Accelerate)?,
+            "MixedPrecisionPolicy" | "MixedPrecision" => {
+                draft.read(POLICY, keywords, Library::Torch)?;
+            }
+            "CPUOffloadPolicy" => draft.fill(Slot::CpuOffload, "on", last),
+            "notebook_launcher" => {
+                if let Some(count) = call.argument("num_processes", 2).and_then(as_::count) {
+                    draft.fill(Slot::Gpus, count, last);
+                }
+            }
+            "ParallelismConfig" => draft.read(MESH, keywords, Library::Accelerate)?,
+            "ZeroRedundancyOptimizer" => draft.fill(Slot::DataParallel, "zero-1", last),
             _ if ADAPTERS.contains(&last) => {
                 return Err(refused(Why::Adapters.sentence(last), call.place));
             }
@@ -406,25 +437,51 @@ fn precision(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     Ok(())
 }
 
+/// A name, or an object, whose arguments are read where it is made.
 fn strategy(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    match entry.value.word().as_deref() {
-        Some("auto" | "single_device") => {
-            draft.idle.push(entry.key.clone());
-            Ok(())
-        }
-        _ => Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place)),
+    let key = &entry.key;
+    let name = entry.value.word().unwrap_or_default();
+    if matches!(&entry.value, Value::Name(_) | Value::Call(_)) {
+        return Ok(());
     }
+    match name.as_str() {
+        "auto" | "single_device" => draft.idle.push(key.clone()),
+        "fsdp" => draft.fill(Slot::Fsdp, "on", key),
+        "fsdp_cpu_offload" => {
+            draft.fill(Slot::Fsdp, "on", key);
+            draft.fill(Slot::CpuOffload, "on", key);
+        }
+        name if name.starts_with("ddp") => {
+            draft.fill(Slot::DataParallel, "ddp", key);
+            if name.ends_with("find_unused_parameters_true") {
+                draft.fill(Slot::FindUnused, "on", key);
+            }
+        }
+        name if name.starts_with("deepspeed") => {
+            let stage =
+                name.chars().find(char::is_ascii_digit).and_then(|digit| digit.to_digit(10));
+            // `deepspeed` alone is stage 2.
+            return sharing::zero(draft, Some(u64::from(stage.unwrap_or(2))), key, entry.place);
+        }
+        "" => draft.unread(key),
+        _ => return Err(refused(Why::SeveralGpus.sentence(key), entry.place)),
+    }
+    Ok(())
 }
 
+/// GPUs of a machine: a number or a list; all of them where it is -1.
 fn devices(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    let several = match &entry.value {
-        Value::List(items) => items.len() > 1,
-        value => value.count().is_some_and(|count| count > 1),
+    let count = match &entry.value {
+        Value::List(items) => u64::try_from(items.len()).ok(),
+        value => value.count(),
     };
-    if several {
-        return Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place));
+    match count {
+        Some(count) => draft.fill(Slot::PerMachine, count.to_string(), &entry.key),
+        None if matches!(&entry.value, Value::Text(text) if text == "auto") => {
+            draft.idle.push(entry.key.clone());
+        }
+        None => draft.fill(Slot::DataParallel, "ddp", &entry.key),
     }
-    draft.idle.push(entry.key.clone());
     Ok(())
 }
 

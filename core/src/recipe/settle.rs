@@ -1,5 +1,7 @@
 //! What a recipe states, and the defaults of its tool where it states nothing → settings.
 
+mod ranks;
+
 use super::draft::{Draft, Slot};
 use super::versions::{Library, Release};
 use super::{Choice, Origin};
@@ -18,9 +20,12 @@ pub(super) enum Tool {
     Axolotl,
     LlamaFactory,
     Torchtune,
+    Torchtitan,
     Lightning,
     Accelerate,
     DeepSpeed,
+    /// A launcher of PyTorch, of a script that is not known.
+    Torch,
 }
 
 impl Tool {
@@ -35,6 +40,8 @@ impl Tool {
             Self::Lightning => Library::Lightning,
             Self::Accelerate => Library::Accelerate,
             Self::DeepSpeed => Library::DeepSpeed,
+            Self::Torchtitan => Library::Torchtitan,
+            Self::Torch => Library::Torch,
         }
     }
 
@@ -51,12 +58,27 @@ impl Tool {
             Self::Lightning => &[Self::Lightning],
             Self::Accelerate => &[Self::Accelerate],
             Self::DeepSpeed => &[Self::DeepSpeed],
+            Self::Torchtitan => &[Self::Torchtitan],
+            Self::Torch => &[],
         }
     }
 
     /// Whether it trains with transformers' `Trainer`.
     const fn has_trainer(self) -> bool {
-        !matches!(self, Self::Torchtune | Self::Lightning | Self::Accelerate | Self::DeepSpeed)
+        !matches!(
+            self,
+            Self::Torchtune
+                | Self::Torchtitan
+                | Self::Lightning
+                | Self::Accelerate
+                | Self::DeepSpeed
+                | Self::Torch
+        )
+    }
+
+    /// Whether several processes are DDP where nothing else is stated, also of scripts that it only launches.
+    const fn launches_ddp(self) -> bool {
+        matches!(self, Self::Lightning | Self::Accelerate)
     }
 }
 
@@ -67,7 +89,8 @@ type Usual = (Tool, Slot, Release, &'static str);
 const ANY: Release = Release(0, 0);
 
 /// Defaults by release; of several that hold, the last counts. Sources: `training_args.py` and `modeling_utils.py` of
-/// transformers, `sft_config.py` of TRL, the schemas of axolotl, `hparams` of LLaMA-Factory, recipes of torchtune.
+/// transformers, `sft_config.py` of TRL, the schemas of axolotl, `hparams` of LLaMA-Factory, recipes of torchtune,
+/// `job_config.py` of torchtitan, `dataclasses.py` of accelerate.
 const USUAL: &[Usual] = &[
     (Tool::Transformers, Slot::Batch, ANY, "8"),
     (Tool::Transformers, Slot::Accumulate, ANY, "1"),
@@ -86,6 +109,11 @@ const USUAL: &[Usual] = &[
     (Tool::Transformers, Slot::Double, ANY, "off"),
     (Tool::Transformers, Slot::Compute, ANY, "fp32"),
     (Tool::Transformers, Slot::Rank, ANY, "8"),
+    (Tool::Axolotl, Slot::QuantStorage, ANY, "bf16"),
+    (Tool::LlamaFactory, Slot::QuantStorage, ANY, "bf16"),
+    (Tool::Transformers, Slot::FsdpVersion, ANY, "1"),
+    (Tool::Transformers, Slot::FsdpVersion, Release(5, 10), "2"),
+    (Tool::Transformers, Slot::NoSync, ANY, "on"),
     (Tool::Trl, Slot::Seq, ANY, "1024"),
     (Tool::Trl, Slot::Checkpoint, Release(0, 22), "on"),
     (Tool::Trl, Slot::Autocast, Release(0, 20), "bf16"),
@@ -141,6 +169,27 @@ const USUAL: &[Usual] = &[
     (Tool::Torchtune, Slot::Rank, ANY, "8"),
     (Tool::Torchtune, Slot::AdaptersInModelType, ANY, "on"),
     (Tool::Torchtune, Slot::LossKernel, ANY, "torch"),
+    (Tool::Torchtune, Slot::FsdpVersion, ANY, "2"),
+    (Tool::Torchtune, Slot::Reshard, ANY, "on"),
+    (Tool::Torchtitan, Slot::Batch, ANY, "8"),
+    (Tool::Torchtitan, Slot::Seq, ANY, "2048"),
+    (Tool::Torchtitan, Slot::Weights, ANY, "fp32"),
+    (Tool::Torchtitan, Slot::Optimizer, ANY, "adamw_torch_fused"),
+    (Tool::Torchtitan, Slot::Clip, ANY, "on"),
+    (Tool::Torchtitan, Slot::Checkpoint, ANY, "on"),
+    (Tool::Torchtitan, Slot::CheckpointEvery, ANY, "2"),
+    (Tool::Torchtitan, Slot::Reentry, ANY, "off"),
+    (Tool::Torchtitan, Slot::Shard, ANY, "rest"),
+    (Tool::Torchtitan, Slot::FsdpVersion, ANY, "2"),
+    (Tool::Torchtitan, Slot::Reshard, ANY, "auto"),
+    (Tool::Torchtitan, Slot::ParamType, ANY, "bf16"),
+    (Tool::Torchtitan, Slot::ReduceType, ANY, "fp32"),
+    (Tool::Torchtitan, Slot::BucketCap, ANY, "100"),
+    (Tool::Accelerate, Slot::FsdpVersion, ANY, "1"),
+    (Tool::Accelerate, Slot::FsdpWrap, ANY, "model"),
+    (Tool::Accelerate, Slot::NoSync, ANY, "on"),
+    (Tool::Lightning, Slot::FsdpVersion, ANY, "1"),
+    (Tool::Lightning, Slot::NoSync, ANY, "on"),
     (Tool::Lightning, Slot::Accumulate, ANY, "1"),
     (Tool::Lightning, Slot::Clip, ANY, "off"),
     (Tool::Lightning, Slot::Weights, ANY, "fp32"),
@@ -213,6 +262,7 @@ pub(super) fn settle(draft: &Draft, tool: Tool, model: Option<&Entry>) -> Settle
     desk.optimizer();
     desk.adapters();
     desk.memory();
+    desk.ranks();
     let mut settled = desk.settled;
     let position = |name: &str| SETTINGS.iter().position(|setting| setting.name == name);
     // Sizes of dimensions, which are no settings, come first.
@@ -292,6 +342,9 @@ impl Desk<'_> {
             };
             self.choose("transformers", &release, &from);
         }
+        if self.tool == Tool::Torch {
+            return;
+        }
         if !self.draft.versions.states(tool) {
             let message = say!(
                 "the recipe does not state the version of {tool}: {release} is assumed, whose defaults fill what it leaves open",
@@ -302,17 +355,19 @@ impl Desk<'_> {
         }
         let loop_style = match self.tool {
             Tool::Lightning => "lightning",
-            Tool::Torchtune => "torchtune",
-            Tool::Accelerate | Tool::DeepSpeed => return,
+            // Outputs, batches and gradients live as long in the loops of both.
+            Tool::Torchtune | Tool::Torchtitan => "torchtune",
+            Tool::Accelerate | Tool::DeepSpeed | Tool::Torch => return,
             _ => "trainer",
         };
         let from = self.default_of(tool);
         self.choose("loop", loop_style, &from);
-        self.choose(
-            "zero-grad",
-            if self.tool == Tool::Lightning { "before-backward" } else { "end" },
-            &from,
-        );
+        let clears = match self.tool {
+            Tool::Lightning => "before-backward",
+            Tool::Torchtitan => "start",
+            _ => "end",
+        };
+        self.choose("zero-grad", clears, &from);
         self.choose("batches", "moved", &from);
     }
 
@@ -346,10 +401,27 @@ impl Desk<'_> {
         self.text(Slot::Method).as_deref() == Some("lora")
     }
 
+    /// Whether the recipe or its tool states how weights are loaded.
+    fn has_weights(&self) -> bool {
+        self.tool == Tool::LlamaFactory || self.fact(Slot::Weights).is_some()
+    }
+
+    /// Autocast; torchtitan has it where no parameters are divided.
+    fn autocast(&self) -> Option<(String, Origin)> {
+        if self.tool != Tool::Torchtitan || self.is_sharded() {
+            return self.fact(Slot::Autocast);
+        }
+        let (to, from) = self.fact(Slot::ParamType)?;
+        Some((if to == "fp32" { "none".to_owned() } else { to }, from))
+    }
+
     /// The type of the weights: as it is loaded, and as tools convert it after that.
     fn weights(&self) -> Option<(String, Origin)> {
         let autocast = self.text(Slot::Autocast).unwrap_or_default();
         let is_quantized = self.quantized().is_some();
+        if self.raises_shards() && !self.is_lora() && !is_quantized && self.has_weights() {
+            return Some(("fp32".to_owned(), self.default_of(Library::Accelerate)));
+        }
         let trl = self.release(Library::Trl);
         let is_trl = matches!(self.tool, Tool::Trl | Tool::TrlOverArguments);
         if self.draft.is_on(Slot::Prepared) && is_quantized {
@@ -396,24 +468,31 @@ impl Desk<'_> {
         known.to_owned()
     }
 
+    /// `DeepSpeed`'s half precision.
+    fn masters(&self, to: &str) -> Option<String> {
+        let is_half = self.draft.is_on(Slot::DeepSpeed) && to != "none";
+        is_half.then(|| format!("{to}-master"))
+    }
+
     fn precision(&mut self) {
-        let (weights, autocast) = (self.weights(), self.fact(Slot::Autocast));
+        let (weights, autocast) = (self.weights(), self.autocast());
         let (Some((weights, loaded)), autocast) = (weights, autocast) else {
             // A launcher states autocast, and not how weights are loaded.
             if let Some((to, from)) = self.fact(Slot::Autocast) {
-                let name = if to == "none" { "fp32".to_owned() } else { format!("amp-{to}") };
+                let plain = || if to == "none" { "fp32".to_owned() } else { format!("amp-{to}") };
+                let name = self.masters(&to).unwrap_or_else(plain);
                 self.choose("precision", &name, &from);
             }
             return;
         };
         let (cast, by) = autocast.unwrap_or_else(|| ("none".to_owned(), loaded.clone()));
-        let name = match (weights.as_str(), cast.as_str()) {
+        let name = self.masters(&cast).unwrap_or_else(|| match (weights.as_str(), cast.as_str()) {
             ("fp32", "none") => "fp32".to_owned(),
             ("fp32", to) => format!("amp-{to}"),
             (kind, "none") => kind.to_owned(),
             (kind, _) if kind.ends_with("-master") => kind.to_owned(),
             (kind, _) => format!("{kind}-amp"),
-        };
+        });
         let from = match (&by, &loaded) {
             (Origin::Key(by), Origin::Key(loaded)) if by != loaded => {
                 Origin::Key(format!("{loaded}, {by}"))
@@ -455,6 +534,7 @@ impl Desk<'_> {
             "fused" if lacks_fused => "auto",
             _ if has("fused") => "fused",
             _ if has("foreach") => "foreach",
+            _ if has("for-loop") => "for-loop",
             implementation => implementation,
         };
         if implementation != "auto" {
@@ -546,9 +626,9 @@ impl Desk<'_> {
     /// What decides over activations.
     fn memory(&mut self) {
         if let Some((value, from)) = self.fact(Slot::Checkpoint) {
-            let every = self.draft.get(Slot::CheckpointEvery).filter(|every| *every != "1");
+            let every = self.text(Slot::CheckpointEvery).filter(|every| every != "1");
             let is_on = value == "on";
-            let value = if is_on { every.unwrap_or("blocks") } else { "none" };
+            let value = if is_on { every.as_deref().unwrap_or("blocks") } else { "none" };
             self.choose("checkpoint", value, &from);
             if is_on {
                 self.follow("checkpoint-reentry", Slot::Reentry);
@@ -589,7 +669,10 @@ impl Desk<'_> {
 
     /// The model goes through `torch.compile`, where that is simulated with all else that is set.
     fn compile(&mut self, from: &Origin) {
-        let Some((what, _)) = self.settled.config.never_compiled_with() else {
+        // Hooks of FSDP cut the graph at every block.
+        let of_shards = self.is_sharded().then(|| say!("FSDP"));
+        let of_others = || self.settled.config.never_compiled_with().map(|(what, _)| what);
+        let Some(what) = of_shards.or_else(of_others) else {
             return self.choose("compile", "inductor", from);
         };
         let message = say!(

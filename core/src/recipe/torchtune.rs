@@ -1,8 +1,9 @@
 //! torchtune's YAML, 0.6: `_component_` names a function or a class, the keys next to it are its arguments.
 #![expect(clippy::unnecessary_wraps, reason = "the rows of a table call functions of one type")]
 
-use super::draft::Does::{Absent, Fills, Nothing, Part, Reads, Refused};
+use super::draft::Does::{Absent, Fills, Nothing, Part, Reads, Refused, Slight};
 use super::draft::{Draft, Row, Slot, Why, as_, refused, row};
+use super::sharing;
 use super::value::{Entry, Value};
 use super::versions::Library;
 use crate::error::Error;
@@ -23,16 +24,15 @@ const KEYS: &[Row] = &[
     row(&["enable_activation_offloading"], Fills(Slot::Offload, as_::flag)),
     row(&["dtype"], Fills(Slot::Weights, as_::dtype)),
     row(&["ac_mode", "ac_option"], Absent(Why::PartOfLayers)),
-    row(
-        &[
-            "custom_sharded_layers",
-            "fsdp_cpu_offload",
-            "tensor_parallel_plan",
-            "data_parallel_replicate_dim",
-        ],
-        Refused(Why::SeveralGpus),
-    ),
-    row(&["tensor_parallel_dim", "context_parallel_dim", "data_parallel_shard_dim"], Reads(width)),
+    row(&["recipe"], Reads(recipe)),
+    row(&["fsdp_cpu_offload"], Reads(offload)),
+    row(&["fsdp_reshard_after_forward"], Fills(Slot::Reshard, as_::flag)),
+    row(&["custom_sharded_layers", "memory_efficient_fsdp_wrap"], Slight(Why::OtherUnits)),
+    row(&["data_parallel_shard_dim"], Fills(Slot::Shard, as_::width)),
+    row(&["data_parallel_replicate_dim"], Fills(Slot::Replicate, as_::count)),
+    row(&["tensor_parallel_dim"], Fills(Slot::Tensor, as_::count)),
+    row(&["context_parallel_dim"], Reads(sharing::context)),
+    row(&["tensor_parallel_plan"], Part),
     row(&["quantizer", "fp8_recipe_name", "enable_fp8_training"], Absent(Why::LowPrecision)),
     row(&["teacher_model", "ref_checkpointer", "kd_loss", "kd_ratio"], Refused(Why::Preference)),
     row(
@@ -191,10 +191,22 @@ fn loss(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
     Ok(())
 }
 
-fn width(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
-    if entry.value.count().is_some_and(|count| count > 1) {
-        return Err(refused(Why::SeveralGpus.sentence(&entry.key), entry.place));
+/// Recipes with `distributed` in their names use FSDP2.
+fn recipe(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    if entry.value.word().is_some_and(|name| name.contains("distributed")) {
+        draft.fill(Slot::Fsdp, "on", &entry.key);
+    } else {
+        draft.idle.push(entry.key.clone());
     }
-    draft.idle.push(entry.key.clone());
+    Ok(())
+}
+
+/// Only recipes of several GPUs have this key.
+fn offload(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    draft.fill(Slot::Fsdp, "on", &entry.key);
+    match as_::flag(&entry.value) {
+        Some(flag) => draft.fill(Slot::CpuOffload, flag, &entry.key),
+        None => draft.unread(&entry.key),
+    }
     Ok(())
 }

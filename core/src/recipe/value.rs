@@ -114,6 +114,11 @@ impl Value {
         n.filter(|&n| n > 0)
     }
 
+    /// A whole number from 0 on.
+    pub(super) fn whole(&self) -> Option<u64> {
+        if *self == Self::Int(0) { Some(0) } else { self.count() }
+    }
+
     /// A number above zero.
     pub(super) fn is_positive(&self) -> Option<bool> {
         match self {

@@ -42,10 +42,11 @@ pub(super) enum Library {
     Accelerate,
     DeepSpeed,
     Lightning,
+    Torchtitan,
 }
 
 /// The library, the words that stand for it in a text, what people call it, and its newest release that was read.
-const LIBRARIES: [(Library, &[&str], &str, Release); 11] = [
+const LIBRARIES: [(Library, &[&str], &str, Release); 12] = [
     (Library::Torch, &["torch", "pytorch"], "PyTorch", Release(2, 15)),
     (
         Library::Transformers,
@@ -67,6 +68,7 @@ const LIBRARIES: [(Library, &[&str], &str, Release); 11] = [
         "Lightning",
         Release(2, 6),
     ),
+    (Library::Torchtitan, &["torchtitan"], "torchtitan", Release(0, 2)),
 ];
 
 /// What one release requires of another library: from this release on, the newest that it can be installed with.

@@ -57,7 +57,7 @@ const SIGNS: &[(Tool, &[&str], &[&str])] = &[
 ];
 
 /// What TRL's command line adds: `ModelConfig` and `ScriptArguments`.
-const COMMAND: &[Row] = &[
+pub(super) const COMMAND: &[Row] = &[
     row(&["model_name_or_path"], Fills(Slot::Model, as_::word)),
     row(&["torch_dtype", "dtype"], Fills(Slot::Weights, as_::dtype)),
     row(&["attn_implementation"], Reads(arguments::attention)),

@@ -91,6 +91,23 @@ fn defaults_follow_releases() {
     }
 }
 
+/// The settings that follow run, and shares of a model need less than all of it.
+#[test]
+fn recipes_of_several_gpus_are_estimated() {
+    let peak = |recipe: &str| {
+        let text = format!(
+            "base_model: Qwen/Qwen2.5-0.5B\nmicro_batch_size: 1\nsequence_len: 64\n{recipe}"
+        );
+        let model = highwater_core::open(&mut text.as_bytes(), "recipe.yaml").unwrap();
+        model.estimate(model.defaults()).unwrap().peak.allocated
+    };
+    let (one, ddp) = (peak(""), peak("# torchrun --nproc_per_node 4 -m axolotl.cli.train x.yml\n"));
+    let two = peak("dp_shard_size: 2\nfsdp_config: {fsdp_version: 2}\n");
+    let eight = peak("dp_shard_size: 8\nfsdp_config: {fsdp_version: 2}\n");
+    let offloaded = peak("dp_shard_size: 8\nfsdp_config: {offload_params: true}\n");
+    assert!(ddp > one && eight < two && offloaded < eight, "{one} {ddp} {two} {eight} {offloaded}");
+}
+
 /// A notebook is the script in its cells.
 #[test]
 fn a_notebook_is_a_script() {

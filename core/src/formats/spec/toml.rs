@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Place};
 use crate::sentence::Sentence;
 
 /// Whether a text is TOML: its first line with anything on it sets a key, or begins a table.
-pub(super) fn is_toml(text: &str) -> bool {
+pub(crate) fn is_toml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with('#')) else {
         return false;
@@ -29,7 +29,7 @@ pub(super) fn is_toml(text: &str) -> bool {
 ///
 /// # Errors
 /// Where it is no TOML, sets a key twice, or nests too deeply.
-pub(super) fn parse(text: &str) -> Result<Tree, Error> {
+pub(crate) fn parse(text: &str) -> Result<Tree, Error> {
     let place = Place { line: 1, column: 1 };
     let mut reader = Reader { rest: text, place, depth: 0 };
     let mut root = Tree { place, content: Content::Map(Vec::new()) };
