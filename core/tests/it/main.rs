@@ -51,6 +51,7 @@ mod sharing;
 mod snapshots;
 mod spec;
 mod streams;
+mod tensor;
 mod training;
 mod utilisation;
 

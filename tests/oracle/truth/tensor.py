@@ -33,14 +33,16 @@ def place(model: nn.Module, sizes: dict[str, int]) -> None:
     others = dist.get_world_size() // parts
     mesh = init_device_mesh('cuda', (others, parts), mesh_dim_names=('dp', 'tp'))
     apply_tensor_parallelism(model, mesh['tp'], plan)
+    model.tie_weights(recompute_mapping=False)
+    made: dict[int, nn.Parameter] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
-            if parameter is not None:
-                module._parameters[name] = nn.Parameter(filled(parameter), parameter.requires_grad)
+            if parameter is not None and id(parameter) not in made:
+                made[id(parameter)] = nn.Parameter(filled(parameter), parameter.requires_grad)
+            module._parameters[name] = made.get(id(parameter))
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 module._buffers[name] = torch.empty_like(buffer, device='cuda')
-    model.tie_weights(recompute_mapping=False)
 
 
 def filled(parameter: Any) -> torch.Tensor:
