@@ -296,17 +296,13 @@ mod tests {
         check(8, "tp=2", Ok([1, 4, 2]));
         check(1, "tp=4", Ok([1, 1, 4]));
         check(1, "dp=2,tp=4", Ok([1, 2, 4]));
-        check(8, "dp=4", Err("the mesh dp=4 has 4 ranks, and there are 8 GPUs (mesh)"));
+        check(8, "dp=4", Err("the mesh dp=4 has 4 ranks, and there are 8 GPUs"));
         check(
             8,
             "replicate=3",
-            Err("8 GPUs cannot be divided into a mesh of replicate=3, which is 3 ranks (mesh)"),
+            Err("8 GPUs cannot be divided into a mesh of replicate=3, which is 3 ranks"),
         );
-        check(
-            8,
-            "pp=2",
-            Err("pipeline parallel is not simulated yet: leave `pp` out of the mesh (mesh)"),
-        );
+        check(8, "pp=2", Err("pipeline parallel is not simulated yet: leave `pp` out of the mesh"));
     }
 
     #[test]

@@ -68,3 +68,93 @@ fn split_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     call.set(0, y);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::ops::check::{check, events};
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("torch.AllReduce float32[2,4]", "float32[2,4]"),
+            ("torch.GatherParts float32[2,4] parts=2", "float32[2,8]"),
+            ("torch.Replicated float32[2,4]", "float32[2,4]"),
+            ("torch.SplitParts float32[2,4] parts=2", "float32[2,2]"),
+            ("torch.SplitParts float32[2,5] parts=2", "error: 5 features have no equal parts"),
+        ] {
+            check(call, expected);
+        }
+    }
+
+    #[test]
+    fn an_all_reduce_is_a_copy_and_gives_its_gradient_on() {
+        expect![[r#"
+            _c10d_functional::all_reduce: +a 32
+            drop: -a
+            aten::ones_like: +b 4
+            gradient: +c 32
+            AccumulateGrad: -b
+        "#]]
+        .assert_eq(&events("torch.AllReduce float32[2,4]"));
+    }
+
+    #[test]
+    fn what_all_have_reduces_its_gradient() {
+        expect![[r#"
+            aten::ones_like: +a 4
+            gradient: +b 32
+            _c10d_functional::all_reduce: +c 32 -b
+            AccumulateGrad: -a
+        "#]]
+        .assert_eq(&events("torch.Replicated float32[2,4]"));
+    }
+
+    #[test]
+    fn gathered_parts_take_a_buffer() {
+        expect![[r#"
+            _c10d_functional::all_gather_into_tensor: +a 64
+            aten::cat: +b 64 -a
+            drop: -b
+            aten::ones_like: +c 4
+            gradient: +d 64
+            aten::clone: +e 32 -d
+            AccumulateGrad: -c
+        "#]]
+        .assert_eq(&events("torch.GatherParts float32[2,4] parts=2"));
+    }
+
+    #[test]
+    fn a_part_is_a_copy_and_its_gradient_is_gathered() {
+        expect![[r#"
+            aten::clone: +a 16
+            drop: -a
+            aten::ones_like: +b 4
+            gradient: +c 16
+            _c10d_functional::all_gather_into_tensor: +d 32
+            aten::cat: +e 32 -d -c
+            AccumulateGrad: -b
+        "#]]
+        .assert_eq(&events("torch.SplitParts float32[2,4] parts=2"));
+    }
+
+    #[test]
+    fn a_divided_table_has_the_gradient_of_the_whole() {
+        expect![[r#"
+            aten::lt: +a 2
+            aten::ge: +b 2
+            aten::bitwise_or: +c 2 -a -b
+            aten::clone: +d 16
+            aten::sub: +e 16 -d
+            aten::embedding: +f 32 -e -c
+            _c10d_functional::all_reduce: +g 32 -f
+            drop: -g
+            aten::ones_like: +h 4
+            gradient: +i 32
+            aten::embedding_dense_backward: +j 256 -i
+            AccumulateGrad: -h
+        "#]]
+        .assert_eq(&events("Gather float32[8,4] int64[2] axis=0 parts=2"));
+    }
+}

@@ -62,20 +62,20 @@ fn refusal(name: &str, mesh: &str) -> String {
 fn what_cannot_be_divided_is_refused() {
     assert_eq!(
         refusal("smollm2-135m", "tp=2"),
-        "9 `num_attention_heads` cannot be divided by 2 ranks: choose a `tp` that divides the heads (mesh)"
+        "9 `num_attention_heads` cannot be divided by 2 ranks: choose a `tp` that divides the heads"
     );
     assert_eq!(
         refusal("qwen2.5-0.5b", "tp=7"),
-        "2 `num_key_value_heads` cannot be divided by 7 ranks: choose a `tp` that divides the heads (mesh)"
+        "2 `num_key_value_heads` cannot be divided by 7 ranks: choose a `tp` that divides the heads"
     );
     assert_eq!(
         refusal("gpt2", "tp=2"),
         "how transformers divides layers of the family gpt2 is not known here: leave `tp` out of the mesh; families \
-         such as llama, mistral, qwen2, qwen3, gemma, phi3 and olmo2 can be divided (mesh)"
+         such as llama, mistral, qwen2, qwen3, gemma, phi3 and olmo2 can be divided"
     );
     assert_eq!(
         refusal("qwen2.5-0.5b", "dp=2,tp=2"),
         "tensor parallel and data parallel together are not simulated yet: of the mesh, estimate tp=2 on 2 GPUs with \
-         data-parallel auto (mesh)"
+         data-parallel auto"
     );
 }
