@@ -25,4 +25,5 @@ pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod spelled;
+pub mod tensor_parallel;
 pub mod view;

@@ -519,6 +519,13 @@ impl Model {
 
     /// The graph: written again where a configuration is asked for with other code than its own.
     fn graph_for(&self, library: Library) -> Result<Arc<Graph>, Error> {
+        if library.parts > 1 && (self.configuration.is_none() || self.rewrite.is_none()) {
+            let message = say!(
+                "tensor parallelism divides the layers of a model of transformers, which this input does not name: give \
+                 the model's config.json or its name, or leave `tp` out of the mesh"
+            );
+            return Err(Error::new(ErrorKind::BadConfig, message).about("mesh"));
+        }
         match (&self.configuration, self.rewrite, library) {
             (Some(text), Some(rewrite), library) if library != Library::default() => {
                 rewrite(text, library).map(Arc::new)

@@ -3,7 +3,7 @@
 //! Every format becomes this one type, and nothing after it knows where a graph came from.
 //! Nodes are in topological order; ids are positions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -94,6 +94,9 @@ pub struct Graph {
     /// Loops of which a few trips stand for all.
     #[serde(skip)]
     pub folds: Vec<Fold>,
+    /// Parameters that tensor parallelism spreads over ranks, each in its part or whole.
+    #[serde(default)]
+    pub spread: BTreeSet<String>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
 }

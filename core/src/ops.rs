@@ -45,6 +45,7 @@ mod reduce;
 mod shape;
 mod softmax;
 mod spelled;
+mod tensor_parallel;
 mod vision;
 
 pub(crate) use adapted::BLOCKS;
@@ -177,6 +178,7 @@ const FAMILIES: &[&[Operator]] = &[
     shape::TABLE,
     softmax::TABLE,
     spelled::TABLE,
+    tensor_parallel::TABLE,
     vision::TABLE,
 ];
 

@@ -457,6 +457,7 @@ impl Device {
             if category == Category::Parameter && !frozen.has(name) {
                 let leaf;
                 (tensor, leaf) = rt.parameter(&tensor, name);
+                leaf.set_spread(graph.spread.contains(name));
                 trained.insert(id, Parameter { tensor: tensor.clone(), leaf });
             }
             if let Some(slot) = values.get_mut(id.0) {

@@ -13,6 +13,12 @@ const SIMPLE_LIMIT: u64 = 3072;
 
 /// `aten::embedding`: rows of `weight [V, D]` picked by `indices […]`, to `[…, D]`. Saved: the indices.
 pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
+    let y = rows(rt, weight, indices);
+    of_rows(rt, y, (weight, weight.sizes()), indices)
+}
+
+/// The rows that are picked.
+pub(super) fn rows(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
     let flat = rt.no_grad(|| view::contiguous(rt, indices));
     rt.enter_operator("aten::embedding");
     let mut sizes = indices.sizes().to_vec();
@@ -21,7 +27,17 @@ pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
     let (rows, width) = (indices.numel(), weight.sizes().iter().skip(1).product());
     rt.launch(&[&y], Kernel::Embedding { rows, width, backward: false }, y.dtype());
     drop(flat);
-    let table = weight.sizes().to_vec();
+    y
+}
+
+/// What became of the rows of a table, with the gradient of the table, which is as large as this.
+pub(super) fn of_rows(
+    rt: &Runtime,
+    y: Tensor,
+    (weight, table): (&Tensor, &[u64]),
+    indices: &Tensor,
+) -> Tensor {
+    let table = table.to_vec();
     rt.differentiable("EmbeddingBackward0", y, &[weight], &[indices], move |pass| {
         let (Some(grad), Some(indices)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
         pass.rt.enter_operator("aten::embedding_dense_backward");

@@ -141,12 +141,14 @@ pub struct Ranks {
     pub replicate: u64,
     /// Ranks that read different batches; where parameters are divided, the parts.
     pub data: u64,
+    /// Parts of each layer.
+    pub tensor: u64,
 }
 
 impl Ranks {
     /// COUNT: all.
     pub const fn all(self) -> u64 {
-        self.replicate.saturating_mul(self.data)
+        self.replicate.saturating_mul(self.data).saturating_mul(self.tensor)
     }
 }
 
@@ -169,7 +171,7 @@ impl Config {
     /// When the mesh does not have as many ranks as there are GPUs, or an axis that is not simulated.
     pub fn ranks(&self) -> Result<Ranks, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::BadConfig, message).about("mesh"));
-        let unknown = [Axis::Context, Axis::Expert, Axis::Tensor, Axis::Pipeline];
+        let unknown = [Axis::Context, Axis::Expert, Axis::Pipeline];
         if let Some(axis) = unknown.into_iter().find(|axis| self.mesh.size(*axis) > 1) {
             return refuse(say!(
                 "{axis} is not simulated yet: leave `{name}` out of the mesh",
@@ -181,6 +183,9 @@ impl Config {
             self.mesh.0.iter().map(|(_, size)| size.get()).fold(1, u64::saturating_mul);
         let gpus = self.gpus.get();
         let is_whole = self.mesh.stated(Axis::Data).is_some();
+        let tensor = self.mesh.size(Axis::Tensor);
+        // Parts of layers alone say how many ranks there are, too.
+        let is_whole = is_whole || (gpus == 1 && tensor > 1);
         let fits = if is_whole { gpus == 1 || gpus == stated } else { gpus.is_multiple_of(stated) };
         if !fits && is_whole {
             return refuse(say!(
@@ -198,8 +203,9 @@ impl Config {
                 stated
             ));
         }
-        let data = self.mesh.stated(Axis::Data).or_else(|| gpus.checked_div(stated)).unwrap_or(1);
-        Ok(Ranks { replicate: self.mesh.size(Axis::Replicate), data })
+        let others = || gpus.checked_div(stated).filter(|_| !is_whole);
+        let data = self.mesh.stated(Axis::Data).or_else(others).unwrap_or(1);
+        Ok(Ranks { replicate: self.mesh.size(Axis::Replicate), data, tensor })
     }
 }
 
@@ -271,33 +277,32 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(gpus: u64, mesh: &str, expected: Result<[u64; 2], &str>) {
+    fn check(gpus: u64, mesh: &str, expected: Result<[u64; 3], &str>) {
         let config = Config {
             gpus: NonZeroU64::new(gpus).expect("a number"),
             mesh: mesh.parse().expect("a mesh"),
             ..Config::default()
         };
-        let found = config.ranks().map(|ranks| [ranks.replicate, ranks.data]);
+        let found = config.ranks().map(|ranks| [ranks.replicate, ranks.data, ranks.tensor]);
         assert_eq!(found.map_err(|error| error.to_string()), expected.map_err(str::to_owned));
     }
 
     #[test]
     fn a_mesh_has_as_many_ranks_as_there_are_gpus() {
-        check(1, "", Ok([1, 1]));
-        check(8, "", Ok([1, 8]));
-        check(8, "replicate=2", Ok([2, 4]));
-        check(1, "dp=4, replicate=2", Ok([2, 4]));
-        check(8, "dp=4", Err("the mesh dp=4 has 4 ranks, and there are 8 GPUs (mesh)"));
+        check(1, "", Ok([1, 1, 1]));
+        check(8, "", Ok([1, 8, 1]));
+        check(8, "replicate=2", Ok([2, 4, 1]));
+        check(1, "dp=4, replicate=2", Ok([2, 4, 1]));
+        check(8, "tp=2", Ok([1, 4, 2]));
+        check(1, "tp=4", Ok([1, 1, 4]));
+        check(1, "dp=2,tp=4", Ok([1, 2, 4]));
+        check(8, "dp=4", Err("the mesh dp=4 has 4 ranks, and there are 8 GPUs"));
         check(
             8,
             "replicate=3",
-            Err("8 GPUs cannot be divided into a mesh of replicate=3, which is 3 ranks (mesh)"),
+            Err("8 GPUs cannot be divided into a mesh of replicate=3, which is 3 ranks"),
         );
-        check(
-            8,
-            "tp=2",
-            Err("tensor parallel is not simulated yet: leave `tp` out of the mesh (mesh)"),
-        );
+        check(8, "pp=2", Err("pipeline parallel is not simulated yet: leave `pp` out of the mesh"));
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub const SETTINGS: &[Setting] = &[
         example: "dp=2,tp=4",
         group: Group::Ranks,
         bears_on: Workload::trains,
-        ..field!(mesh, Run)
+        ..field!(mesh, Shape)
     },
     Setting {
         name: "data-parallel",

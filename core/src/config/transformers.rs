@@ -132,6 +132,8 @@ pub struct Library {
     pub is_compiled: bool,
     /// Which forward pass is written.
     pub pass: Pass,
+    /// COUNT: parts into which tensor parallelism divides layers.
+    pub parts: u64,
 }
 
 impl Default for Library {
@@ -145,6 +147,7 @@ impl Default for Library {
             sizes: Sizes::default(),
             is_compiled: false,
             pass: Pass::Whole,
+            parts: 1,
         }
     }
 }
@@ -156,7 +159,9 @@ impl Config {
         let (transformers, sizes) = (self.library(), Sizes::of(self));
         let is_compiled = compile != Compile::None;
         let pass = self.first_pass();
-        Library { attention, kernels, transformers, task, sizes, is_compiled, pass }
+        let ranks = self.is_parallel().then(|| self.ranks().ok()).flatten();
+        let parts = ranks.map_or(1, |ranks| ranks.tensor);
+        Library { attention, kernels, transformers, task, sizes, is_compiled, pass, parts }
     }
 
     /// Whether checkpointing is with reentry. By default it is where a library's model has it so (`is_of_library`), and

@@ -103,6 +103,11 @@ impl Edge {
         Rc::ptr_eq(&self.node, node)
     }
 
+    /// What arrives may be larger than the tensor: the gradient of the whole of which that is a part.
+    pub(crate) fn takes_whole(&self) {
+        self.node.outputs.borrow_mut().clear();
+    }
+
     /// Whether it leads to a parameter's `.grad`.
     pub(super) fn is_leaf(&self) -> bool {
         matches!(self.node.body, Body::Accumulate(_))
@@ -144,6 +149,7 @@ pub struct Leaf {
     strides: Dims,
     grad: RefCell<Option<Tensor>>,
     reached: Cell<bool>,
+    spread: Cell<bool>,
 }
 
 impl Leaf {
@@ -160,6 +166,16 @@ impl Leaf {
     /// Whether a backward has come to it, whatever became of the gradient.
     pub const fn is_reached(&self) -> bool {
         self.reached.get()
+    }
+
+    /// Whether it is spread over ranks (`DTensor`): no operator takes such a tensor beside a plain one.
+    pub const fn is_spread(&self) -> bool {
+        self.spread.get()
+    }
+
+    /// It is, or is not.
+    pub fn set_spread(&self, is_spread: bool) {
+        self.spread.set(is_spread);
     }
 
     /// `grad = …`, for a gradient that no backward made.
@@ -201,6 +217,7 @@ impl Runtime {
             strides: tensor.strides().into(),
             grad: RefCell::default(),
             reached: Cell::new(false),
+            spread: Cell::new(false),
         });
         let body = Body::Accumulate(Rc::clone(&leaf));
         let node = self.node("AccumulateGrad", Next::new(), body);
@@ -512,6 +529,7 @@ impl<'a> Engine<'a> {
         let Some(slot) = buffer.get_mut(edge.output) else { return };
         *slot = Some(match slot.take() {
             None => grad,
+            Some(first) if first.numel() != grad.numel() => self.add_part(&first, &grad),
             Some(first)
                 if !self.rt.is_tracing() && first.owns_storage_alone() && first.is_dense() =>
             {
@@ -524,6 +542,15 @@ impl<'a> Engine<'a> {
                 sum
             }
         });
+    }
+
+    /// The sum of two gradients of which one is that of the whole: a part of it is copied first.
+    fn add_part(&self, first: &Tensor, second: &Tensor) -> Tensor {
+        let (part, whole) =
+            if first.numel() < second.numel() { (first, second) } else { (second, first) };
+        let of_whole = self.rt.empty(whole.dtype(), part.sizes());
+        self.rt.launch_elementwise(&[part], &[&of_whole]);
+        kernels::add_gradients(self.rt, part, &of_whole)
     }
 
     fn accumulate_leaf(&self, leaf: &Leaf, grads: Incoming) {

@@ -133,6 +133,7 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     ] {
         run.know_whether(fact, holds);
     }
+    run.divide(library.parts);
     let outputs = run.files(&files)?;
     refuse_head(c, task, family.task)?;
     diagnostics.extend(unread::report(c, &run.seen)?);

@@ -11,7 +11,7 @@ use super::run::fresh;
 use super::shape_math::{axis, before, dim, from, signed, size, with};
 use super::{Inference, OpError, Operator, Shaped, fold, op, shape_math::like_first, torch};
 use crate::aten::formula::Value;
-use crate::aten::{embedding, index as aten, view};
+use crate::aten::{embedding, index as aten, tensor_parallel, view};
 use crate::graph::Elements;
 use crate::tensor::{DType, Dims};
 
@@ -214,6 +214,12 @@ fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         return Ok(());
     }
     let indices = call.need(1)?;
+    if let Some(parts) = call.node.int("parts") {
+        let parts = super::tensor_parallel::parts(Some(parts));
+        let y = tensor_parallel::embedding(call.rt, &data, &indices, parts);
+        call.set(0, y);
+        return Ok(());
+    }
     let y = if axis == 0 && is_known && data.rank() != 2 && data.requires_grad() {
         aten::indexed(call.rt, &data, &[&indices], &call.output_type(0)?.dims)
     } else if axis == 0 && data.rank() == 2 && data.requires_grad() {

@@ -221,10 +221,17 @@ pub(super) fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
     let transposed = call.node.int("transposed").is_some_and(|n| n != 0);
     let layout = if transposed { WeightLayout::OutIn } else { WeightLayout::InOut };
+    // Each rank adds its share of the bias of a layer that is divided by its inputs.
+    let shares = bias.as_ref().filter(|_| call.node.int("shares_bias").is_some_and(|n| n != 0));
+    let share = shares.map(|bias| {
+        call.rt.enter_operator("aten::div");
+        call.rt.no_grad(|| call.rt.empty_like(bias))
+    });
     let linear = || aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
     // In a block of the model's own that turns autocast off.
     let y =
         if call.node.int("autocast") == Some(0) { call.rt.autocast_off(linear) } else { linear() };
+    drop(share);
     call.set(0, y);
     Ok(())
 }

@@ -44,6 +44,7 @@ impl Masters {
             let name = weight.leaf.name();
             let copy = rt.optimizer_state_in(&weight.tensor, DType::Float32, name);
             let (tensor, leaf) = rt.parameter(&copy, name);
+            leaf.set_spread(weight.leaf.is_spread());
             Parameter { tensor, leaf }
         };
         let parameters = weights.iter().map(copy).collect();

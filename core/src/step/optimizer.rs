@@ -108,6 +108,8 @@ impl Optimizer {
 #[derive(Debug)]
 pub struct State {
     parts: Vec<Part>,
+    /// Those of the second group, where some parameters are spread over ranks and some are not.
+    second: Vec<Part>,
     decays: bool,
 }
 
@@ -139,24 +141,30 @@ impl State {
     /// # Errors
     /// When the optimizer has no such implementation.
     pub fn new(config: &Config) -> Result<Self, Error> {
-        let parts = rules(config.optimizer).iter().map(|rule| {
-            if config.weight_decay && !rule.has_decay {
-                let message =
-                    say!("{class} knows no weight decay: leave it out", class = rule.class);
-                return Err(Error::new(ErrorKind::BadConfig, message).about("weight-decay"));
-            }
-            let (walk, slots) = implementation(rule, config.walks(), usual(rule, config.pytorch))?;
-            Ok(Part { rule, walk, slots, steps: 0, state: Vec::new() })
-        });
-        Ok(Self { parts: parts.collect::<Result<_, _>>()?, decays: config.weight_decay })
+        let parts = || {
+            let of_rule = |rule| Self::part(config, rule);
+            rules(config.optimizer).iter().map(of_rule).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self { parts: parts()?, second: parts()?, decays: config.weight_decay })
+    }
+
+    fn part(config: &Config, rule: &'static Rule) -> Result<Part, Error> {
+        if config.weight_decay && !rule.has_decay {
+            let message = say!("{class} knows no weight decay: leave it out", class = rule.class);
+            return Err(Error::new(ErrorKind::BadConfig, message).about("weight-decay"));
+        }
+        let (walk, slots) = implementation(rule, config.walks(), usual(rule, config.pytorch))?;
+        Ok(Part { rule, walk, slots, steps: 0, state: Vec::new() })
     }
 
     /// The constructor: some optimizers make their state there, for parameters with and without a
     /// gradient.
     pub fn construct(&mut self, rt: &Runtime, parameters: &[Parameter]) {
-        for part in self.parts.iter_mut().filter(|part| part.rule.in_constructor) {
-            let all: Vec<Tensor> = parameters.iter().map(|p| p.tensor.clone()).collect();
-            part.make_state(rt, &all);
+        let groups = groups(parameters.iter());
+        for (parts, group) in [&mut self.parts, &mut self.second].into_iter().zip(groups) {
+            for part in parts.iter_mut().filter(|part| part.rule.in_constructor) {
+                part.make_state(rt, &group);
+            }
         }
     }
 
@@ -169,11 +177,14 @@ impl State {
     /// One step: state is made in the first, temporaries in each.
     pub fn step(&mut self, rt: &Runtime, parameters: &[Parameter]) {
         let trained = parameters.iter().filter(|parameter| parameter.leaf.grad().is_some());
-        let trained: Vec<&Tensor> = trained.map(|parameter| &parameter.tensor).collect();
-        for part in &mut self.parts {
-            let takes = part.rule.takes;
-            let taken = trained.iter().filter(|parameter| takes(parameter));
-            part.step(rt, &taken.copied().cloned().collect::<Vec<_>>(), self.decays);
+        let [first, second] = groups(trained);
+        let second = (!second.is_empty()).then_some((&mut self.second, second));
+        for (parts, group) in std::iter::once((&mut self.parts, first)).chain(second) {
+            for part in parts {
+                let takes = part.rule.takes;
+                let taken = group.iter().filter(|parameter| takes(parameter));
+                part.step(rt, &taken.cloned().collect::<Vec<_>>(), self.decays);
+            }
         }
         rt.enter_operator("");
     }
@@ -189,6 +200,19 @@ impl State {
             .map(|about| Diagnostic::new(Severity::Info, "assumed-optimizer", Sentence::of(about)))
             .collect()
     }
+}
+
+/// Those of the kind of the first parameter, and the others: spread over ranks, or not. One list of kernels cannot have
+/// both, so that transformers' Trainer makes groups of them.
+fn groups<'a>(parameters: impl Iterator<Item = &'a Parameter>) -> [Vec<Tensor>; 2] {
+    let mut groups = [Vec::new(), Vec::new()];
+    let mut is_first_spread = None;
+    for Parameter { tensor, leaf } in parameters {
+        let is_of_first = *is_first_spread.get_or_insert(leaf.is_spread()) == leaf.is_spread();
+        let [first, second] = &mut groups;
+        if is_of_first { first } else { second }.push(tensor.clone());
+    }
+    groups
 }
 
 /// What a version of PyTorch takes by itself.

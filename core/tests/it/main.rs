@@ -52,6 +52,7 @@ mod sharing;
 mod snapshots;
 mod spec;
 mod streams;
+mod tensor;
 mod training;
 mod utilisation;
 

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ class Loop:
             import bitsandbytes
 
             home = bitsandbytes.optim
-        self.optimizer = getattr(home, name)(parameters, lr=1e-3, **arguments)
+        self.optimizer = getattr(home, name)(self.grouped(parameters), lr=1e-3, **arguments)
         #: Those of `--in-backward`, by parameter.
         self.apart: dict[Tensor, torch.optim.Optimizer] = {}
         if chosen.in_backward:
@@ -80,6 +81,10 @@ class Loop:
                 parameter.register_post_accumulate_grad_hook(self.step_at_gradient)
         self.scaler = torch.amp.GradScaler('cuda') if chosen.amp == 'float16' else None
         torch.cuda.synchronize()
+
+    def grouped(self, parameters: list[Tensor]) -> list[Any]:
+        """What the optimizer is given."""
+        return parameters
 
     def prepare_model(self) -> nn.Module:
         """On the device, in training mode."""
@@ -235,7 +240,7 @@ class Loop:
             if self.scaler:
                 self.scaler.unscale_(self.optimizer)
             owned = [master for _, master in self.masters] or self.model.parameters()
-            torch.nn.utils.clip_grad_norm_(owned, chosen.clip)
+            self.clip(owned, chosen.clip)
         if self.scaler:
             self.scaler.step(self.optimizer)
             self.scaler.update()
@@ -244,6 +249,10 @@ class Loop:
         with torch.no_grad():
             for parameter, master in self.masters:
                 parameter.copy_(master)
+
+    def clip(self, parameters: Iterable[Tensor], norm: float) -> None:
+        """The gradients' norm."""
+        torch.nn.utils.clip_grad_norm_(parameters, norm)
 
     @contextlib.contextmanager
     def phase(self, iteration: int, name: str):

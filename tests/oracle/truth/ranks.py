@@ -4,14 +4,16 @@ The process group pretends that there are as many ranks as are asked for, and co
 this process has what that of one rank would have, but for NCCL's own buffers, which are not PyTorch's.
 """
 
+import contextlib
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from truth import settings
+from truth import settings, tensor
 from truth.loop import Loop
 
 #: Ways of sharing a model's state between ranks that read different batches.
@@ -36,13 +38,19 @@ class RankLoop(Loop):
 
         dist.init_process_group('fake', rank=chosen.rank, world_size=chosen.gpus, store=FakeStore())
         torch.cuda.set_device(0)
+        #: Of a layer, by tensor parallelism.
+        self.parts = mesh_of(chosen.mesh, chosen.gpus).get('tp', 1)
         super().__init__(chosen)
         if chosen.data_parallel == 'zero-1':
             self.optimizer = self.sharded_optimizer()
 
     def prepare_model(self) -> nn.Module:
         """The model on its device, and around it what shares it."""
-        model = super().prepare_model()
+        with tensor.unplaced() if self.parts > 1 else contextlib.nullcontext():
+            model = super().prepare_model()
+        if self.parts > 1:
+            tensor.place(model, mesh_of(self.chosen.mesh, self.chosen.gpus))
+            self.place(model)
         match self.chosen.data_parallel:
             case 'ddp' | 'zero-1':
                 return self.distributed(model)
@@ -55,7 +63,8 @@ class RankLoop(Loop):
     def place(self, model: nn.Module) -> None:
         """FSDP moves shards by itself where they wait on the host, and its first version moves units."""
         waits = self.chosen.cpu_offload and self.chosen.data_parallel == 'fsdp'
-        if not waits and self.chosen.data_parallel != 'fsdp1':
+        is_nowhere = any(tensor.is_meta for tensor in model.parameters())
+        if not waits and not is_nowhere and self.chosen.data_parallel != 'fsdp1':
             model.cuda()
 
     def distributed(self, model: nn.Module) -> nn.Module:
@@ -141,6 +150,14 @@ class RankLoop(Loop):
         parameters = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
         kind = getattr(torch.optim, name)
         return ZeroRedundancyOptimizer(parameters, optimizer_class=kind, lr=1e-3, **arguments)
+
+    def grouped(self, parameters: list[Tensor]) -> list[Any]:
+        """Divided and whole parameters cannot be in one list of kernels: groups as those of the `Trainer`."""
+        return tensor.grouped(parameters) if self.parts > 1 else super().grouped(parameters)
+
+    def clip(self, parameters: Iterable[Tensor], norm: float) -> None:
+        """By groups, too."""
+        return tensor.clip(parameters, norm) if self.parts > 1 else super().clip(parameters, norm)
 
     def accumulating(self, is_last: bool) -> Any:
         """Without `--no-sync` each backward communicates."""

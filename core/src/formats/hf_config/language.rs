@@ -10,6 +10,7 @@
 mod built_ins;
 mod lexer;
 mod parser;
+mod plan;
 mod run;
 mod value;
 

@@ -34,7 +34,7 @@ const CLASSES_OF_TORCHVISION: &str = "num_classes";
 const USUAL: [u64; 2] = [512, 8];
 
 /// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
-const BUILT_INS: [&str; 28] = [
+const BUILT_INS: [&str; 31] = [
     "range",
     "len",
     "each",
@@ -63,6 +63,9 @@ const BUILT_INS: [&str; 28] = [
     "recomputes",
     "op",
     "family",
+    "tensor_parallel",
+    "division",
+    "parts",
 ];
 
 impl<'t> Run<'t> {
@@ -75,8 +78,13 @@ impl<'t> Run<'t> {
         name: &'static str,
         arguments: Arguments<'t>,
     ) -> Result<Value<'t>, Error> {
+        if name == "tensor_parallel" {
+            return self.plan(&arguments).map(|()| Value::None);
+        }
         let Arguments { plain, named } = arguments;
         match (name, plain.as_slice()) {
+            ("division", []) => Ok(self.style()),
+            ("parts", []) => Ok(self.parts()),
             ("op", [Value::Text(op, _), inputs @ ..]) => self.operator(op, inputs, named),
             ("Parameter", sizes) => self.state(Member::Parameter, sizes, &named),
             ("Buffer", sizes) => self.state(Member::Buffer, sizes, &named),
@@ -421,7 +429,10 @@ impl<'t> Run<'t> {
             [("dtype", Value::Text("bool", _))] => DType::Bool,
             _ => return Err(self.mistake(&say!("the type of a tensor is int64 or bool"))),
         };
-        let sizes = self.sizes(sizes)?;
+        let mut sizes = self.sizes(sizes)?;
+        if member == Member::Parameter {
+            self.part_of(&mut sizes)?;
+        }
         let id = self.builder.state(&self.naming, dtype, &sizes);
         self.builder.register(&self.naming, member);
         Ok(Value::Tensor(id))

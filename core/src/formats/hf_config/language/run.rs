@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::super::settings::Settings;
 use super::mistake;
 use super::parser::{Argument, Expr, Function, Statement, StatementKind};
+use super::plan::Plan;
 use super::value::{Arguments, Known, Module, Value};
 use crate::config::Sizes;
 use crate::diagnostic::Diagnostic;
@@ -55,6 +56,8 @@ pub(in super::super) struct Run<'t> {
     in_front: usize,
     /// Name of the parameter that is being given its default: an input of the model.
     pub(super) input: &'t str,
+    /// How layers are divided between ranks.
+    pub(super) plan: Plan<'t>,
     file: &'t str,
     line: usize,
     steps: usize,
@@ -88,6 +91,7 @@ impl<'t> Run<'t> {
             naming: String::new(),
             in_front: 0,
             input: "",
+            plan: Plan::default(),
             file: "",
             line: 0,
             steps: 0,
@@ -102,6 +106,27 @@ impl<'t> Run<'t> {
     /// The same for a flag.
     pub(in super::super) fn know_whether(&mut self, name: &'t str, flag: bool) {
         self.globals.insert(name, Value::Flag(flag));
+    }
+
+    /// Divides layers between so many ranks.
+    pub(in super::super) fn divide(&mut self, parts: u64) {
+        self.plan.parts = parts;
+    }
+
+    /// A setting of the family that is a whole number.
+    pub(super) fn setting_of(&self, name: &str) -> Option<u64> {
+        match self.globals.get("config") {
+            Some(Value::Record(settings)) => match settings.get(name) {
+                Some(Value::Int(n)) => u64::try_from(*n).ok(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The file that runs.
+    pub(super) const fn file(&self) -> &'t str {
+        self.file
     }
 
     /// Whether a flag of this name is on.
@@ -133,6 +158,10 @@ impl<'t> Run<'t> {
             for statement in statements.iter().filter(|statement| !is_done(&statement.kind)) {
                 self.statement(statement)?;
             }
+        }
+        if let Some((file, _)) = files.last() {
+            let family = file.trim_end_matches(".family");
+            self.check_plan(file, family)?;
         }
         let root = self.global(ROOT)?;
         let root = self.call(root, Arguments::default())?;
