@@ -413,17 +413,21 @@ impl Desk {
                 });
                 return;
             }
-            Ok(Found { model, rewrite, message, name, .. }) => {
-                (Ok(model.map(|model| (model, rewrite))), message, name)
+            Ok(Found { model, rewrite, settle, message, name, .. }) => {
+                (Ok(model.map(|model| (model, rewrite, settle))), message, name)
             }
             Err(fault) => (Err(fault), None, None),
         };
         let answer = match model {
             Ok(None) => None,
-            Ok(Some((opened, rewrite))) => {
+            Ok(Some((opened, rewrite, settle))) => {
                 let model = Model::new(&called.unwrap_or(name), opened);
                 let model = match rewrite {
                     Some(rewrite) => model.rewritten_by(rewrite),
+                    None => model,
+                };
+                let model = match settle {
+                    Some(settle) => model.settled_by(settle),
                     None => model,
                 };
                 let model = match self.around {

@@ -510,7 +510,7 @@ pub enum Checkpoint {
     Every(NonZeroU64),
 }
 
-said_plainly!(LossChoice, LossKernel, Implementation, Objective, DataParallel, Axis, Mesh);
+said_plainly!(LossChoice, LossKernel, Implementation, Objective, DataParallel, Mesh);
 
 impl fmt::Display for Checkpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -42,7 +42,7 @@ use crate::step::hooks::Hooks;
 use crate::step::script::Script;
 use crate::tensor::DType;
 use crate::trace::Trace;
-use crate::unroll;
+use crate::unroll::{self, Settle};
 use crate::unused;
 
 pub use self::largest::{BatchLine, LargestBatch};
@@ -67,6 +67,8 @@ pub struct Model {
     /// Writes the graph of a configuration with other code. It brings all families along, so the page has it in the
     /// program that reads them.
     rewrite: Option<Rewrite>,
+    /// Settles control flow; the page has it in the program that reads files, and examples have none.
+    settle: Option<Settle>,
     /// What stands around the step of one rank of several; the page has it in another program, too.
     around: Option<Around>,
 }
@@ -198,12 +200,10 @@ pub fn open_for(
 ) -> Result<Model, Error> {
     if let Some(recipe) = recipe::open(source, pytorch)? {
         let model = Model::new(recipe.called().unwrap_or(name), recipe.opened()?);
-        let model = model.rewritten_by(formats::with_library).in_ranks(parallel::hooks);
-        return Ok(Model { recipe: Some(recipe), ..model });
+        return Ok(Model { recipe: Some(recipe), ..model.equipped() });
     }
     let opened = formats::open(source, name)?;
-    let model = Model::new(name, opened).rewritten_by(formats::with_library);
-    Ok(model.in_ranks(parallel::hooks))
+    Ok(Model::new(name, opened).equipped())
 }
 
 /// The model of an entry of the catalogue, called by its id.
@@ -211,8 +211,7 @@ pub fn open_for(
 /// # Errors
 /// As [`Entry::open`].
 pub fn open_named(entry: &Entry) -> Result<Model, Error> {
-    let model = Model::new(entry.id, entry.open()?).rewritten_by(formats::with_library);
-    Ok(model.in_ranks(parallel::hooks))
+    Ok(Model::new(entry.id, entry.open()?).equipped())
 }
 
 impl Model {
@@ -224,8 +223,18 @@ impl Model {
             graph.options.clear();
         }
         let (name, graph) = (name.to_owned(), Arc::new(graph));
-        let (recipe, rewrite, around) = (None, None, None);
-        Self { name, graph, recognised, defaults, spec, configuration, recipe, rewrite, around }
+        Self {
+            name,
+            graph,
+            recognised,
+            defaults,
+            spec,
+            configuration,
+            recipe: None,
+            rewrite: None,
+            settle: None,
+            around: None,
+        }
     }
 
     /// The model, trained as a recipe states, whatever model that names.
@@ -242,6 +251,19 @@ impl Model {
     #[must_use]
     pub fn rewritten_by(self, rewrite: Rewrite) -> Self {
         Self { rewrite: Some(rewrite), ..self }
+    }
+
+    /// The model, whose control flow can be settled.
+    #[must_use]
+    pub fn settled_by(self, settle: Settle) -> Self {
+        Self { settle: Some(settle), ..self }
+    }
+
+    /// The model, with all that this program has for it.
+    fn equipped(self) -> Self {
+        self.rewritten_by(formats::with_library)
+            .settled_by(unroll::settle)
+            .in_ranks(parallel::hooks)
     }
 
     /// The model, which may be trained by several ranks.
@@ -373,7 +395,8 @@ impl Model {
         let mut dims = config.dims.clone();
         let texts = |examples: &u64| examples.saturating_mul(config.objective.texts());
         dims.extend(batch.iter().map(|(name, examples)| (name.clone(), texts(examples))));
-        let (mut graph, mut typed) = unroll::unroll_to(graph, &dims, &sink, nodes_max)?;
+        let (mut graph, mut typed) =
+            unroll::unroll_by(self.settle, graph, &dims, &sink, nodes_max)?;
         typed.dims.extend(batch);
         unused::note(&mut graph, &typed, &sink);
         Ok(Shaped { graph, typed: Arc::new(typed), diagnostics: sink.into_inner() })

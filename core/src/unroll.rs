@@ -74,32 +74,46 @@ pub fn unroll(
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
 ) -> Result<(Arc<Graph>, Typed), Error> {
-    unroll_to(graph, dims, sink, NODES_MAX)
+    unroll_by(Some(settle), graph, dims, sink, NODES_MAX)
 }
 
-/// The same, with so many nodes at most.
-pub(crate) fn unroll_to(
+/// Replaces the control flow of a graph by the nodes that run, so many at most: [`settle`].
+pub type Settle = fn(&mut Graph, &BTreeMap<String, u64>, &Diagnostics, usize) -> Result<(), Error>;
+
+/// The same, with so many nodes at most, and by what the caller has for control flow.
+pub(crate) fn unroll_by(
+    by: Option<Settle>,
     mut graph: Arc<Graph>,
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
     nodes_max: usize,
 ) -> Result<(Arc<Graph>, Typed), Error> {
     if graph.nodes.iter().any(|node| is_settled_here(node)) {
-        let graph = Arc::make_mut(&mut graph);
-        graph.counts = infer::counts(graph);
-        settle(graph, dims, sink, nodes_max)?;
+        let settle = by.ok_or_else(without_settling)?;
+        settle(Arc::make_mut(&mut graph), dims, sink, nodes_max)?;
     }
     let typed = infer::infer(&graph, dims, sink)?;
     Ok((graph, typed))
 }
 
+/// That control flow is to be settled where nobody can.
+fn without_settling() -> Error {
+    let message =
+        say!("this graph has loops or branches, which were not read with it: open the file again");
+    Error::new(ErrorKind::WrongFormat, message)
+}
+
 /// Rounds until nothing changes; then what data decides is assumed, and more may follow from that.
-fn settle(
+///
+/// # Errors
+/// As [`unroll`].
+pub fn settle(
     graph: &mut Graph,
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
     nodes_max: usize,
 ) -> Result<(), Error> {
+    graph.counts = infer::counts(graph);
     let mut assumptions = Vec::new();
     let mut work = 0;
     let mut assumes = false;

@@ -17,7 +17,7 @@ const REFUSED: usize = 1_300_000;
 
 /// Beginnings of the names of files that the first answer does not wait for: parts of the program, texts and tables,
 /// and what keeps the page.
-const LATER: [&str; 17] = [
+const LATER: [&str; 18] = [
     "choices-",
     "dnnperf-",
     "families-",
@@ -27,6 +27,7 @@ const LATER: [&str; 17] = [
     "highwater-export-",
     "highwater-message-",
     "highwater-profiled-",
+    "highwater-ranks-",
     "highwater-reader-",
     "highwater-recorded-",
     "highwater-sections-",

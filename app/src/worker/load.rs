@@ -4,6 +4,7 @@ use highwater_core::estimate::Rewrite;
 use highwater_core::formats::Opened;
 use highwater_core::graph::Graph;
 use highwater_core::source::Source;
+use highwater_core::unroll::Settle;
 use highwater_core::{Error, ErrorKind, say};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use wasm_bindgen::prelude::*;
@@ -34,6 +35,8 @@ pub(crate) struct Found {
     pub(crate) model: Option<Opened>,
     /// What writes its configuration with other code.
     pub(crate) rewrite: Option<Rewrite>,
+    /// What settles its control flow.
+    pub(crate) settle: Option<Settle>,
     /// What the model is called, where that is not the name of the input.
     pub(crate) name: Option<String>,
     /// A message that memory ran out, or `nvidia-smi`.

@@ -38,32 +38,47 @@ impl DataParallel {
     pub const SIMPLEST_FIRST: [Self; 3] = [Self::Ddp, Self::Zero1, Self::Fsdp];
 }
 
-choice! {
-    /// An axis of a mesh of ranks.
-    pub enum Axis ("axis of a mesh") {
-        /// Copies of a sharded model, as in HSDP.
-        Replicate = "replicate", "replicas", "copies of the sharded model",
-        /// Ranks that read different batches.
-        Data = "dp", "data parallel", "ranks that read different batches",
-        /// Parts of each text.
-        Context = "cp", "context parallel", "parts of each text",
-        /// Groups of experts.
-        Expert = "ep", "expert parallel", "groups of experts",
-        /// Parts of each layer.
-        Tensor = "tp", "tensor parallel", "parts of each layer",
-        /// Stages of the model.
-        Pipeline = "pp", "pipeline parallel", "stages of the model",
-    }
+/// An axis of a mesh of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Copies of a sharded model, as in HSDP.
+    Replicate,
+    /// Ranks that read different batches.
+    Data,
+    /// Parts of each text.
+    Context,
+    /// Groups of experts.
+    Expert,
+    /// Parts of each layer.
+    Tensor,
+    /// Stages of the model.
+    Pipeline,
 }
 
+/// Axes by the names that a mesh has for them.
+const AXES: [(&str, Axis); 6] = [
+    ("replicate", Axis::Replicate),
+    ("dp", Axis::Data),
+    ("cp", Axis::Context),
+    ("ep", Axis::Expert),
+    ("tp", Axis::Tensor),
+    ("pp", Axis::Pipeline),
+];
+
 /// COUNT: ranks along the axes that are stated, such as `dp=2,tp=4`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Mesh(Vec<(Axis, NonZeroU64)>);
+pub struct Mesh([Option<NonZeroU64>; AXES.len()]);
 
 impl Mesh {
+    /// The axes that are stated, by name, in the order of [`AXES`].
+    fn axes(&self) -> impl Iterator<Item = (&'static str, Axis, NonZeroU64)> {
+        let sizes = AXES.into_iter().zip(self.0);
+        sizes.filter_map(|((name, axis), size)| Some((name, axis, size?)))
+    }
+
     fn stated(&self, axis: Axis) -> Option<u64> {
-        self.0.iter().find(|(own, _)| *own == axis).map(|(_, size)| size.get())
+        self.axes().find(|(_, own, _)| *own == axis).map(|(_, _, size)| size.get())
     }
 
     fn size(&self, axis: Axis) -> u64 {
@@ -73,9 +88,11 @@ impl Mesh {
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let axes: Vec<String> =
-            self.0.iter().map(|(axis, size)| format!("{axis}={size}")).collect();
-        f.write_str(&axes.join(","))
+        for (at, (name, _, size)) in self.axes().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{name}={size}")?;
+        }
+        Ok(())
     }
 }
 
@@ -83,28 +100,23 @@ impl FromStr for Mesh {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let mut axes: Vec<(Axis, NonZeroU64)> = Vec::new();
+        let mut mesh = Self::default();
         for pair in text.split([',', ' ']).map(str::trim).filter(|pair| !pair.is_empty()) {
-            let read = || {
-                let (name, size) = pair.split_once('=')?;
-                Some((name.trim().parse::<Axis>().ok()?, size.trim().parse::<NonZeroU64>().ok()?))
-            };
-            let axis = read().ok_or_else(|| {
+            let (name, size) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, size) = (name.trim(), size.trim().parse().ok());
+            let place = AXES.iter().position(|(own, _)| *own == name);
+            let slot = place.and_then(|at| mesh.0.get_mut(at));
+            let Some((slot, size)) = slot.zip(size).filter(|(slot, _)| slot.is_none()) else {
                 let message = say!(
-                    "`{pair}` is no axis of a mesh: write AXIS=N with commas between them, such as dp=2,tp=4; axes are \
-                     replicate, dp, cp, ep, tp and pp",
+                    "`{pair}` is no axis of a mesh, or comes again: write AXIS=N with commas between them, such as \
+                     dp=2,tp=4; axes are replicate, dp, cp, ep, tp and pp",
                     pair
                 );
-                Error::new(ErrorKind::BadConfig, message)
-            })?;
-            if axes.iter().any(|(known, _)| *known == axis.0) {
-                let message = say!("the mesh has `{axis}` twice", axis = axis.0);
                 return Err(Error::new(ErrorKind::BadConfig, message));
-            }
-            axes.push(axis);
+            };
+            *slot = Some(size);
         }
-        axes.sort_unstable();
-        Ok(Self(axes))
+        Ok(mesh)
     }
 }
 
@@ -155,7 +167,7 @@ impl Ranks {
 impl Config {
     /// Whether the run is one of several ranks.
     pub fn is_parallel(&self) -> bool {
-        self.workload.trains() && (self.gpus.get() > 1 || !self.mesh.0.is_empty())
+        self.workload.trains() && (self.gpus.get() > 1 || self.mesh != Mesh::default())
     }
 
     /// What parameters and inputs are converted to for arithmetic, where they are.
@@ -171,16 +183,15 @@ impl Config {
     /// When the mesh does not have as many ranks as there are GPUs, or an axis that is not simulated.
     pub fn ranks(&self) -> Result<Ranks, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::BadConfig, message).about("mesh"));
-        let unknown = [Axis::Context, Axis::Expert, Axis::Pipeline];
-        if let Some(axis) = unknown.into_iter().find(|axis| self.mesh.size(*axis) > 1) {
+        let known = [Axis::Replicate, Axis::Data, Axis::Tensor];
+        let is_unknown = |axis: &Axis, size: NonZeroU64| size.get() > 1 && !known.contains(axis);
+        if let Some((name, ..)) = self.mesh.axes().find(|(_, axis, size)| is_unknown(axis, *size)) {
             return refuse(say!(
-                "{axis} is not simulated yet: leave `{name}` out of the mesh",
-                axis = axis.label(),
-                name = axis.name()
+                "the axis `{name}` is not simulated yet: leave it out of the mesh",
+                name
             ));
         }
-        let stated: u64 =
-            self.mesh.0.iter().map(|(_, size)| size.get()).fold(1, u64::saturating_mul);
+        let stated = self.mesh.axes().map(|(.., size)| size.get()).fold(1, u64::saturating_mul);
         let gpus = self.gpus.get();
         let is_whole = self.mesh.stated(Axis::Data).is_some();
         let tensor = self.mesh.size(Axis::Tensor);
@@ -190,7 +201,7 @@ impl Config {
         if !fits && is_whole {
             return refuse(say!(
                 "the mesh {mesh} has {stated} ranks, and there are {gpus} GPUs",
-                mesh = &self.mesh,
+                mesh = self.mesh,
                 stated,
                 gpus
             ));
@@ -199,7 +210,7 @@ impl Config {
             return refuse(say!(
                 "{gpus} GPUs cannot be divided into a mesh of {mesh}, which is {stated} ranks",
                 gpus,
-                mesh = &self.mesh,
+                mesh = self.mesh,
                 stated
             ));
         }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use highwater_core::formats::{self, catalogue};
 use highwater_core::recipe::Recipe;
 use highwater_core::serving::{self, Serving};
-use highwater_core::{Model, device, observed, recipe};
+use highwater_core::{Model, device, observed, recipe, unroll};
 use wasm_split_helpers::wasm_split;
 
 use crate::model::explained::Explained;
@@ -46,16 +46,18 @@ pub(crate) fn read(mut input: Opening, name: String) -> Result<Found, Fault> {
                 message: Some(Explained::of_recipe(&recipe, None)),
                 name: recipe.called().map(str::to_owned),
                 model: Some(recipe.over(model)),
-                ..Found::default()
+                rewrite: None,
+                ..written()
             },
         }),
         (model, message) => Ok(Found { model: model.ok(), message, ..written() }),
     }
 }
 
-/// Nothing yet, but what writes a configuration with other code: all families are here.
+/// Nothing yet, but what writes a configuration with other code, since all families are here, and what settles control
+/// flow.
 fn written() -> Found {
-    Found { rewrite: Some(formats::with_library), ..Found::default() }
+    Found { rewrite: Some(formats::with_library), settle: Some(unroll::settle), ..Found::default() }
 }
 
 /// The model of a recipe with its settings; a recipe without one waits for it. An allocation that failed in the same
@@ -70,7 +72,7 @@ fn trained(recipe: Recipe, failed: Option<Explained>) -> Found {
     let (model, name) = (opened.ok(), recipe.called().map(str::to_owned));
     WAITING.set(model.is_none().then_some(recipe));
     // A graph that is written again would lack what the recipe notes.
-    Found { model, name, message, ..Found::default() }
+    Found { model, name, message, rewrite: None, ..written() }
 }
 
 /// The names of all models of the catalogue, a line for each.
