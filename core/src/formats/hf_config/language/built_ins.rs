@@ -78,9 +78,6 @@ impl<'t> Run<'t> {
         name: &'static str,
         arguments: Arguments<'t>,
     ) -> Result<Value<'t>, Error> {
-        if matches!(name, "tensor_parallel" | "division" | "parts") {
-            return self.of_plan(name, &arguments);
-        }
         let Arguments { plain, named } = arguments;
         match (name, plain.as_slice()) {
             ("op", [Value::Text(op, _), inputs @ ..]) => self.operator(op, inputs, named),
