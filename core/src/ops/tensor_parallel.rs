@@ -90,30 +90,30 @@ mod tests {
 
     #[test]
     fn an_all_reduce_is_a_copy_and_gives_its_gradient_on() {
-        expect![[r#"
+        expect![[r"
             _c10d_functional::all_reduce: +a 32
             drop: -a
             aten::ones_like: +b 4
             gradient: +c 32
             AccumulateGrad: -b
-        "#]]
+        "]]
         .assert_eq(&events("torch.AllReduce float32[2,4]"));
     }
 
     #[test]
     fn what_all_have_reduces_its_gradient() {
-        expect![[r#"
+        expect![[r"
             aten::ones_like: +a 4
             gradient: +b 32
             _c10d_functional::all_reduce: +c 32 -b
             AccumulateGrad: -a
-        "#]]
+        "]]
         .assert_eq(&events("torch.Replicated float32[2,4]"));
     }
 
     #[test]
     fn gathered_parts_take_a_buffer() {
-        expect![[r#"
+        expect![[r"
             _c10d_functional::all_gather_into_tensor: +a 64
             aten::cat: +b 64 -a
             drop: -b
@@ -121,13 +121,13 @@ mod tests {
             gradient: +d 64
             aten::clone: +e 32 -d
             AccumulateGrad: -c
-        "#]]
+        "]]
         .assert_eq(&events("torch.GatherParts float32[2,4] parts=2"));
     }
 
     #[test]
     fn a_part_is_a_copy_and_its_gradient_is_gathered() {
-        expect![[r#"
+        expect![[r"
             aten::clone: +a 16
             drop: -a
             aten::ones_like: +b 4
@@ -135,13 +135,13 @@ mod tests {
             _c10d_functional::all_gather_into_tensor: +d 32
             aten::cat: +e 32 -d -c
             AccumulateGrad: -b
-        "#]]
+        "]]
         .assert_eq(&events("torch.SplitParts float32[2,4] parts=2"));
     }
 
     #[test]
     fn a_divided_table_has_the_gradient_of_the_whole() {
-        expect![[r#"
+        expect![[r"
             aten::lt: +a 2
             aten::ge: +b 2
             aten::bitwise_or: +c 2 -a -b
@@ -154,7 +154,7 @@ mod tests {
             gradient: +i 32
             aten::embedding_dense_backward: +j 256 -i
             AccumulateGrad: -h
-        "#]]
+        "]]
         .assert_eq(&events("Gather float32[8,4] int64[2] axis=0 parts=2"));
     }
 }

@@ -11,7 +11,9 @@ use crate::tensor::DType;
 const CHUNK: u64 = 65_536;
 
 /// `clip_grad_norm_(parameters, max_norm)`: a norm per gradient, the norm of those, and gradients scaled
-/// in place. All gradients are taken to be of one type. Those that are spread over ranks have a norm apart, as in
+/// in place.
+///
+/// All gradients are taken to be of one type. Those that are spread over ranks have a norm apart, as in
 /// transformers' Trainer, and then there is one of both.
 pub fn grad_norm(rt: &Runtime, parameters: &[Parameter]) {
     let is_first_spread = parameters.first().is_some_and(|first| first.leaf.is_spread());

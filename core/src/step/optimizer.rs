@@ -208,7 +208,8 @@ fn groups<'a>(parameters: impl Iterator<Item = &'a Parameter>) -> [Vec<Tensor>; 
     let mut groups = [Vec::new(), Vec::new()];
     let mut is_first_spread = None;
     for Parameter { tensor, leaf } in parameters {
-        let is_of_first = *is_first_spread.get_or_insert(leaf.is_spread()) == leaf.is_spread();
+        let is_spread = leaf.is_spread();
+        let is_of_first = *is_first_spread.get_or_insert(is_spread) == is_spread;
         let [first, second] = &mut groups;
         if is_of_first { first } else { second }.push(tensor.clone());
     }

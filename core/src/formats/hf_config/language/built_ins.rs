@@ -78,13 +78,8 @@ impl<'t> Run<'t> {
         name: &'static str,
         arguments: Arguments<'t>,
     ) -> Result<Value<'t>, Error> {
-        if name == "tensor_parallel" {
-            return self.plan(&arguments).map(|()| Value::None);
-        }
         let Arguments { plain, named } = arguments;
         match (name, plain.as_slice()) {
-            ("division", []) => Ok(self.style()),
-            ("parts", []) => Ok(self.parts()),
             ("op", [Value::Text(op, _), inputs @ ..]) => self.operator(op, inputs, named),
             ("Parameter", sizes) => self.state(Member::Parameter, sizes, &named),
             ("Buffer", sizes) => self.state(Member::Buffer, sizes, &named),

@@ -67,7 +67,7 @@ pub(super) struct Plan<'t> {
     file: &'t str,
 }
 
-impl<'t> Plan<'t> {
+impl Plan<'_> {
     /// How the layer at a path is divided.
     fn style(&self, path: &str) -> Option<Style> {
         let is_at = |end: &str| {
@@ -78,8 +78,21 @@ impl<'t> Plan<'t> {
 }
 
 impl<'t> Run<'t> {
+    /// Functions of layers that are divided.
+    pub(super) fn of_plan(
+        &mut self,
+        name: &str,
+        arguments: &Arguments<'t>,
+    ) -> Result<Value<'t>, Error> {
+        match name {
+            "division" => Ok(self.style()),
+            "parts" => Ok(self.parts()),
+            _ => self.plan(arguments).map(|()| Value::None),
+        }
+    }
+
     /// `tensor_parallel(colwise=…, rowwise=…)`: ends of the paths of layers.
-    pub(super) fn plan(&mut self, arguments: &Arguments<'t>) -> Result<(), Error> {
+    fn plan(&mut self, arguments: &Arguments<'t>) -> Result<(), Error> {
         let named = arguments.named.iter().map(|(name, list)| (*name, list));
         let plain = STYLES.iter().map(|(name, _)| *name).zip(&arguments.plain);
         let mut styles = Vec::new();
@@ -160,13 +173,13 @@ impl<'t> Run<'t> {
     }
 
     /// How the layer that runs is divided: a name, and nothing where it is not.
-    pub(super) fn style(&self) -> Value<'t> {
+    fn style(&self) -> Value<'t> {
         let style = self.plan.style(&self.path).filter(|_| self.plan.parts > 1);
         Value::Text(style.map_or("", Style::name), "")
     }
 
     /// COUNT: parts of a layer.
-    pub(super) fn parts(&self) -> Value<'t> {
+    fn parts(&self) -> Value<'t> {
         Value::Int(i64::try_from(self.plan.parts.max(1)).unwrap_or(i64::MAX))
     }
 }

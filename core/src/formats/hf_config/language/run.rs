@@ -356,6 +356,9 @@ impl<'t> Run<'t> {
                 self.path = outside;
                 result
             }
+            Value::BuiltIn(name @ ("tensor_parallel" | "division" | "parts")) => {
+                self.of_plan(name, &arguments)
+            }
             Value::BuiltIn(name) => self.built_in(name, arguments),
             other => Err(self.mistake(&say!("{kind} cannot be called", kind = other.kind()))),
         }
