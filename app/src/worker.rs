@@ -231,57 +231,11 @@ impl Desk {
     fn receive(&mut self, message: ToWorker, attached: JsValue) {
         match message {
             ToWorker::Open { generation, name, config, edited } => {
-                let mut input = Opening::of(attached.clone());
-                let text = input.text();
-                let request = Request { generation, name, config, edited, text };
-                if self.lacks_ranks(&request.config) {
-                    let message = ToWorker::Open {
-                        generation,
-                        name: request.name,
-                        config: request.config,
-                        edited,
-                    };
-                    spawn_local(with_ranks(message, attached));
-                    return;
-                }
-                if let Some(graph) = input.graph() {
-                    let model = Some(Opened::onnx(graph));
-                    self.take(request, Ok(Found { model, ..Found::default() }));
-                    return;
-                }
-                spawn_local(async move {
-                    let read = read(attached, &request.name, &request.config).await;
-                    let states_ranks = |found: &Found| {
-                        found.model.as_ref().is_some_and(|model| model.defaults.is_parallel())
-                    };
-                    if read.as_ref().is_ok_and(states_ranks) {
-                        let around = parts::ranks::around().await.ok();
-                        DESK.with_borrow_mut(|desk| {
-                            desk.around = around.map_or(Fetched::Not, Fetched::There);
-                        });
-                    }
-                    DESK.with_borrow_mut(|desk| desk.take(request, read));
-                });
+                let request = Request { generation, name, config, edited, text: None };
+                self.read(request, attached);
             }
             ToWorker::Estimate { generation, config, reading } => {
-                if self.recording.is_some() {
-                    self.answer_recorded(generation, &config, reading);
-                    return;
-                }
-                if self.lacks_ranks(&config) {
-                    let message = ToWorker::Estimate { generation, config, reading };
-                    spawn_local(with_ranks(message, attached));
-                    return;
-                }
-                let Some(model) = &self.model else { return };
-                match estimate(model, &config, &mut self.stages).map_err(|error| Fault::of(&error))
-                {
-                    Ok((estimate, simulation)) => {
-                        self.follow(generation, &estimate.report, simulation);
-                        post(&FromWorker::Estimated { generation, estimate });
-                    }
-                    Err(fault) => post(&FromWorker::Failed { generation, fault }),
-                }
+                self.answer(generation, config, reading, attached);
             }
             ToWorker::Look { generation, event } => {
                 let seen = match &self.newest {
@@ -350,6 +304,53 @@ impl Desk {
                 let around = self.around;
                 *self = Self { sought: self.sought.take(), around, ..Self::default() };
             }
+        }
+    }
+
+    /// Has an input read that the page sent.
+    fn read(&mut self, mut request: Request, attached: JsValue) {
+        if self.lacks_ranks(&request.config) {
+            let Request { generation, name, config, edited, .. } = request;
+            let message = ToWorker::Open { generation, name, config, edited };
+            return spawn_local(with_ranks(message, attached));
+        }
+        let mut input = Opening::of(attached.clone());
+        request.text = input.text();
+        if let Some(graph) = input.graph() {
+            let model = Some(Opened::onnx(graph));
+            return self.take(request, Ok(Found { model, ..Found::default() }));
+        }
+        spawn_local(async move {
+            let read = read(attached, &request.name, &request.config).await;
+            let states_ranks = |found: &Found| {
+                found.model.as_ref().is_some_and(|model| model.defaults.is_parallel())
+            };
+            if read.as_ref().is_ok_and(states_ranks) {
+                let around = parts::ranks::around().await.ok();
+                DESK.with_borrow_mut(|desk| {
+                    desk.around = around.map_or(Fetched::Not, Fetched::There);
+                });
+            }
+            DESK.with_borrow_mut(|desk| desk.take(request, read));
+        });
+    }
+
+    /// Estimates what is open with other settings.
+    fn answer(&mut self, generation: u64, config: Config, reading: usize, attached: JsValue) {
+        if self.recording.is_some() {
+            return self.answer_recorded(generation, &config, reading);
+        }
+        if self.lacks_ranks(&config) {
+            let message = ToWorker::Estimate { generation, config, reading };
+            return spawn_local(with_ranks(message, attached));
+        }
+        let Some(model) = &self.model else { return };
+        match estimate(model, &config, &mut self.stages).map_err(|error| Fault::of(&error)) {
+            Ok((estimate, simulation)) => {
+                self.follow(generation, &estimate.report, simulation);
+                post(&FromWorker::Estimated { generation, estimate });
+            }
+            Err(fault) => post(&FromWorker::Failed { generation, fault }),
         }
     }
 

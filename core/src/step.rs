@@ -348,6 +348,15 @@ fn place(
     if stored.is_some() { place() } else { rt.without_memory(place) }
 }
 
+/// The weights of a recurrent layer, the last of which has come, become one piece.
+fn flatten(rt: &Runtime, last: &str, weights: &[ValueId], loaded: &mut [Loaded<'_>]) {
+    let module = last.rsplit_once('.').map_or("", |(module, _)| module);
+    let is_first = |one: &Loaded<'_>| weights.first() == Some(&one.id);
+    let from = loaded.iter().rposition(is_first).unwrap_or(loaded.len());
+    let own = loaded.iter_mut().skip(from).filter(|one| weights.contains(&one.id));
+    flat_weights::flatten(rt, module, own.map(|one| &mut one.tensor).collect());
+}
+
 /// Buffers that no operator reads, which come to the device after a value of this type.
 fn unread_buffers(rt: &Runtime, program: &Program, id: ValueId, own: DType) -> Vec<Tensor> {
     let unread = program.unread_buffers.get(&id).into_iter().flatten();
@@ -437,12 +446,7 @@ impl Device {
                 tensor,
             });
             if let Some(weights) = recurrent.get(&id) {
-                let module = value.name.rsplit_once('.').map_or("", |(module, _)| module);
-                let is_first = |one: &Loaded<'_>| weights.first() == Some(&one.id);
-                let from = loaded.iter().rposition(is_first).unwrap_or(loaded.len());
-                let behind = loaded.iter_mut().skip(from);
-                let own = behind.filter(|one| weights.contains(&one.id));
-                flat_weights::flatten(rt, module, own.map(|one| &mut one.tensor).collect());
+                flatten(rt, &value.name, weights, &mut loaded);
             }
         }
         rt.enter_operator("");

@@ -27,6 +27,7 @@ fn specs_have_every_setting_of_training() {
         Kind::Flag => vec!["true".to_owned(), "false".to_owned()],
         Kind::Count => vec!["3".to_owned()],
         Kind::Device => vec!["t4".to_owned()],
+        Kind::Text if !setting.example.is_empty() => vec![format!("\"{}\"", setting.example)],
         Kind::Names | Kind::Size | Kind::Text => vec!["\"a.b: c\"".to_owned()],
     };
     for setting in SETTINGS {
