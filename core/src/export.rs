@@ -191,10 +191,10 @@ mod tests {
         check(
             &timeline(&answer.report),
             &expect![[r#"
-                event,iteration,phase,operator,module,allocated,reserved,parameter,buffer,optimizer_state,cache,input,gradient,activation,temporary,workspace
-                0,0,setup,,,512,2048,4,0,0,0,0,0,0,0,0
-                1,1,forward,aten::relu,"a|""b"", c",1024,2048,4,0,0,0,0,0,8,0,0
-                2,1,forward,aten::relu,"a|""b"", c",1024,2048,4,0,0,0,0,0,8,0,0
+                event,iteration,phase,operator,module,allocated,reserved,parameter,buffer,optimizer_state,cache,input,gradient,communication,activation,temporary,workspace
+                0,0,setup,,,512,2048,4,0,0,0,0,0,0,0,0,0
+                1,1,forward,aten::relu,"a|""b"", c",1024,2048,4,0,0,0,0,0,0,8,0,0
+                2,1,forward,aten::relu,"a|""b"", c",1024,2048,4,0,0,0,0,0,0,8,0,0
             "#]],
         );
         check(
@@ -288,9 +288,9 @@ mod tests {
                 {"ph":"X","pid":1,"tid":2,"ts":1,"dur":3,"name":"aten::relu","args":{"module":"a|\"b\", c"}},
                 {"ph":"C","pid":1,"ts":0,"name":"allocated","args":{"bytes":512}},
                 {"ph":"C","pid":1,"ts":0,"name":"reserved","args":{"bytes":2048}},
-                {"ph":"C","pid":1,"ts":0,"name":"by category","args":{"parameter":4,"buffer":0,"optimizer_state":0,"cache":0,"input":0,"gradient":0,"activation":0,"temporary":0,"workspace":0}},
+                {"ph":"C","pid":1,"ts":0,"name":"by category","args":{"parameter":4,"buffer":0,"optimizer_state":0,"cache":0,"input":0,"gradient":0,"communication":0,"activation":0,"temporary":0,"workspace":0}},
                 {"ph":"C","pid":1,"ts":1,"name":"allocated","args":{"bytes":1024}},
-                {"ph":"C","pid":1,"ts":1,"name":"by category","args":{"parameter":4,"buffer":0,"optimizer_state":0,"cache":0,"input":0,"gradient":0,"activation":8,"temporary":0,"workspace":0}}
+                {"ph":"C","pid":1,"ts":1,"name":"by category","args":{"parameter":4,"buffer":0,"optimizer_state":0,"cache":0,"input":0,"gradient":0,"communication":0,"activation":8,"temporary":0,"workspace":0}}
                 ]}
             "#]],
         );

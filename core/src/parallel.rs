@@ -7,7 +7,7 @@ mod ddp;
 mod fsdp;
 mod zero;
 
-use crate::config::{Config, DataParallel, Ranks};
+use crate::config::{Config, DataParallel};
 use crate::error::{Error, ErrorKind};
 use crate::recover::Program;
 use crate::step::hooks::Hooks;
@@ -31,7 +31,8 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
         return Err(Error::new(ErrorKind::BadConfig, message).about("rank"));
     }
     if ranks.tensor > 1 {
-        return beside_tensor(config, ranks);
+        // Divided layers are part of the program.
+        return Ok(Box::new(()));
     }
     Ok(match config.data_parallel {
         DataParallel::Auto | DataParallel::Ddp => Box::new(ddp::Ddp::of(config, None)),
@@ -43,21 +44,4 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
             Box::new(fsdp::Fsdp::of(program, config, ranks))
         }
     })
-}
-
-/// Nothing: divided layers are part of the program.
-///
-/// # Errors
-/// When data parallelism is asked for too.
-fn beside_tensor(config: &Config, ranks: Ranks) -> Result<Box<dyn Hooks>, Error> {
-    let others = ranks.replicate.saturating_mul(ranks.data);
-    if others == 1 && !config.data_parallel.shards_parameters() {
-        return Ok(Box::new(()));
-    }
-    let message = say!(
-        "tensor parallel and data parallel together are not simulated yet: of the mesh, estimate tp={tensor} on \
-         {tensor} GPUs with data-parallel auto",
-        tensor = ranks.tensor
-    );
-    Err(Error::new(ErrorKind::BadConfig, message).about("mesh"))
 }

@@ -371,7 +371,7 @@ mod tests {
             limits: &[],
             tensors: &[],
         };
-        let names = ["parameters", "", "", "", "gradients", "activations", "temporaries"];
+        let names = ["parameters", "", "", "", "gradients", "activations", "", "temporaries"];
         let names = names.map(str::to_owned);
         let mut room = Room { area: AREA, em: 13.0, taken: taken.to_vec() };
         let labels = labels(&curves, &names, &mut room);

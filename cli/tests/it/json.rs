@@ -143,7 +143,8 @@ fn keys_are_those_of_the_contract() {
             "workspace",
             "gradient",
             "optimizer_state",
-            "cache"
+            "cache",
+            "communication"
         ])
     );
     assert_eq!(
@@ -224,6 +225,18 @@ fn every_setting_is_told_also_defaults() {
     let expected = serde_json::json!({
         "dims": {"batch": 1},
         "workload": "training",
+        "gpus": 1,
+        "mesh": "",
+        "data_parallel": "auto",
+        "rank": "auto",
+        "bucket_cap": 25,
+        "bucket_view": false,
+        "find_unused": false,
+        "no_sync": false,
+        "reshard": "auto",
+        "param_type": "auto",
+        "reduce_type": "auto",
+        "cpu_offload": false,
         "precision": "fp32",
         "memory_format": "contiguous",
         "optimizer": "sgd-momentum",

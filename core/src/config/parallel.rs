@@ -216,7 +216,15 @@ impl Config {
         }
         let others = || gpus.checked_div(stated).filter(|_| !is_whole);
         let data = self.mesh.stated(Axis::Data).or_else(others).unwrap_or(1);
-        Ok(Ranks { replicate: self.mesh.size(Axis::Replicate), data, tensor })
+        let replicate = self.mesh.size(Axis::Replicate);
+        if tensor > 1 && (replicate > 1 || data > 1) {
+            return refuse(say!(
+                "tensor parallel and data parallel together are not simulated yet: for tp={tensor} by itself, choose \
+                 {tensor} GPUs",
+                tensor
+            ));
+        }
+        Ok(Ranks { replicate, data, tensor })
     }
 }
 
@@ -304,16 +312,22 @@ mod tests {
         check(8, "", Ok([1, 8, 1]));
         check(8, "replicate=2", Ok([2, 4, 1]));
         check(1, "dp=4, replicate=2", Ok([2, 4, 1]));
-        check(8, "tp=2", Ok([1, 4, 2]));
         check(1, "tp=4", Ok([1, 1, 4]));
-        check(1, "dp=2,tp=4", Ok([1, 2, 4]));
+        check(4, "tp=4", Ok([1, 1, 4]));
+        check(
+            8,
+            "tp=2",
+            Err(
+                "tensor parallel and data parallel together are not simulated yet: for tp=2 by itself, choose 2 GPUs",
+            ),
+        );
         check(8, "dp=4", Err("the mesh dp=4 has 4 ranks, and there are 8 GPUs"));
         check(
             8,
             "replicate=3",
             Err("8 GPUs cannot be divided into a mesh of replicate=3, which is 3 ranks"),
         );
-        check(8, "pp=2", Err("pipeline parallel is not simulated yet: leave `pp` out of the mesh"));
+        check(8, "pp=2", Err("the axis `pp` is not simulated yet: leave it out of the mesh"));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "mesh",
         label: "mesh",
         about: "ranks along each axis; what is left out is data parallel",
-        example: "dp=2,tp=4",
+        example: "replicate=2,dp=4",
         group: Group::Ranks,
         bears_on: Workload::trains,
         ..field!(mesh, Shape)

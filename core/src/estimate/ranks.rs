@@ -1,4 +1,4 @@
-//! Several ranks: the way in which they share the model if nobody says, and what each of them needs.
+//! Several ranks: the way in which they share the model if that is left open, and what each of them needs.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,8 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn settled(&self, config: &Config, stages: &mut Stages) -> Result<Config, Error> {
-        if !config.is_parallel() || config.data_parallel != DataParallel::Auto {
+        let is_open = config.is_parallel() && config.data_parallel == DataParallel::Auto;
+        if !is_open || config.ranks()?.tensor > 1 {
             return Ok(config.clone());
         }
         let device = device::find(&config.device)?;

@@ -9,7 +9,7 @@
 //!   buffer stays until the next one is made.
 //!
 //! Buffers of gathered shards and reduced gradients are on streams of their own. Parameters of the model take no memory
-//! here; what is gathered is held beside them.
+//! here; what is gathered is held in addition.
 //!
 //! Sources: `torch/distributed/fsdp/_fully_shard/*.py`, `aten/src/ATen/native/cuda/TensorShape.cu`, PyTorch 2.15.
 

@@ -79,7 +79,7 @@ fn another(setting: &Setting) -> &'static str {
         Kind::Count => "2",
         Kind::Size => "1 GiB",
         Kind::Names => "classifier.1",
-        Kind::Text => "expandable_segments:True",
+        Kind::Text => setting.example,
     }
 }
 
