@@ -75,8 +75,7 @@ fn what_cannot_be_divided_is_refused() {
     );
     assert_eq!(
         refusal("qwen2.5-0.5b", "dp=2,tp=2"),
-        "tensor parallel and data parallel together are not simulated yet: of the mesh, estimate tp=2 on 2 GPUs with \
-         data-parallel auto"
+        "tensor parallel and data parallel together are not simulated yet: for tp=2 by itself, choose 2 GPUs"
     );
 }
 
