@@ -93,7 +93,6 @@ struct Recovered {
     program: Program,
     /// How one more token is read, where tokens are written.
     decode: Option<Decode>,
-    around: Option<Around>,
     /// Those of the shapes, too.
     diagnostics: Vec<Diagnostic>,
 }
@@ -125,10 +124,10 @@ impl Recovered {
     fn record(
         &self,
         config: &Config,
-        hardware: Hardware,
+        (hardware, around): (Hardware, Option<Around>),
         kernels_from: Option<usize>,
     ) -> Result<Run, Error> {
-        let Self { program, decode, around, diagnostics } = self;
+        let Self { program, decode, diagnostics } = self;
         let sink = Diagnostics::default();
         sink.extend(diagnostics.iter().cloned().chain(unknown_version(config)));
         let loss = step::head_loss::choose(program, config, &sink)?;
@@ -350,7 +349,10 @@ impl Model {
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
         let config = &config.in_effect();
-        Ok(self.program(&self.shape(config)?, config)?.record(config, hardware, None)?.trace)
+        Ok(self
+            .program(&self.shape(config)?, config)?
+            .record(config, (hardware, self.around), None)?
+            .trace)
     }
 
     /// The kernels of a steady iteration, as PyTorch would launch them on a device.
@@ -365,7 +367,7 @@ impl Model {
             Some(_) => step::generate::STEADY,
             None => Script::of(config)?.steady,
         };
-        let run = recovered.record(config, hardware, Some(steady))?;
+        let run = recovered.record(config, (hardware, self.around), Some(steady))?;
         Ok(run.launches.map(Rc::unwrap_or_clone).unwrap_or_default())
     }
 
@@ -500,8 +502,7 @@ impl Model {
         if !config.workload.trains() {
             step::loss::leave_out(&mut program);
         }
-        let (around, diagnostics) = (self.around, sink.into_inner());
-        Ok(Recovered { program, decode: None, around, diagnostics })
+        Ok(Recovered { program, decode: None, diagnostics: sink.into_inner() })
     }
 
     /// What is to be said of the settings themselves.

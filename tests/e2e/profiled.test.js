@@ -82,6 +82,7 @@ test('a prediction from the graph is kept beside the trace', async () => {
   await opened(page, 'resnet18_8_sgd_128.json.gz');
   await show(page, 'compare');
   await panel.getByText('Now: resnet18_8_sgd_128.json.gz').waitFor();
+  await panel.locator('tbody tr', { hasText: 'activations' }).first().waitFor();
   const rows = await panel.locator('tbody tr').evaluateAll((all) => all.map((row) => row.cells[0].textContent));
   assert.ok(rows.includes('activations'), rows.join());
   assert.ok(rows.some((row) => /^backward of iteration 2: mostly /.test(row)), rows.join());

@@ -29,7 +29,7 @@ test('several GPUs have buckets of gradients or shards, and a mesh that does not
   });
   assert.match(await lead.textContent(), /^ResNet-50 at batch 32/);
   await changesPeak(page, () => group.getByLabel('data parallelism', { exact: true }).selectOption('fsdp'));
-  await page.getByText('communication').first().waitFor();
+  await page.locator('.category-communication').first().waitFor({ state: 'attached' });
   for (const [name, size] of Object.entries(SCREENS)) {
     await page.setViewportSize(size);
     assert.deepEqual(await accessibilityFaults(page), [], name);

@@ -188,7 +188,11 @@ impl Stages {
         // One that is too large by itself goes before another is recorded.
         self.forget(0);
         let program = self.program(model, &config)?;
-        let run = Rc::new(program.record(&config, hardware, with_kernels.then_some(1))?);
+        let run = Rc::new(program.record(
+            &config,
+            (hardware, model.around),
+            with_kernels.then_some(1),
+        )?);
         self.made.runs += 1;
         let variant = Rc::new(Variant::new(None));
         let variants = vec![(hardware, Rc::clone(&variant))];

@@ -17,7 +17,7 @@ const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
 fn events(model: &Model, config: &Config, nodes_max: usize) -> Result<Vec<String>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-    let trace = model.program(&shaped, config)?.record(config, hardware, None)?.trace;
+    let trace = model.program(&shaped, config)?.record(config, (hardware, None), None)?.trace;
     let mut order = BTreeMap::new();
     let mut marks = trace.phases.iter().peekable();
     let mut lines = Vec::new();
@@ -47,7 +47,7 @@ fn launched(
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
     let steady = Script::of(config)?.steady;
     let program = model.program(&shaped, config)?;
-    let run = program.record(config, hardware, Some(steady))?;
+    let run = program.record(config, (hardware, None), Some(steady))?;
     let launches = run.launches.expect("they were asked for");
     let mut counts = BTreeMap::new();
     for launch in &launches.list {
