@@ -137,8 +137,8 @@ async fn with_ranks(message: ToWorker, attached: JsValue) {
     let around = parts::ranks::around().await;
     DESK.with_borrow_mut(|desk| {
         desk.around = around.map_or(Fetched::Failed, Fetched::There);
-        if let (Fetched::There(around), Some(model)) = (desk.around, desk.model.take()) {
-            desk.model = Some(model.in_ranks(around));
+        if let Fetched::There(around) = desk.around {
+            desk.model = desk.model.take().map(|model| model.in_ranks(around));
         }
         desk.receive(message, attached);
         if matches!(desk.around, Fetched::Failed) {

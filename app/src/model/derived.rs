@@ -72,7 +72,9 @@ impl Derived {
         });
         let stale = Memo::new(move |_| {
             let is_other = answer.with(|answer| {
-                let is_other = |a: &Answer| state.config.with(|config| *config != a.report.config);
+                let is_other = |a: &Answer| {
+                    state.config.with(|config| !config.is_answered_by(&a.report.config))
+                };
                 answer.as_ref().is_some_and(is_other)
             });
             is_other || outdated.get()

@@ -177,6 +177,13 @@ impl Config {
         policy.or_else(|| self.precision.converts_to())
     }
 
+    /// Whether an answer with these settings is one to what is asked: what is left open there may be settled.
+    pub fn is_answered_by(&self, used: &Self) -> bool {
+        let is_open = self.data_parallel == DataParallel::Auto;
+        let data_parallel = if is_open { used.data_parallel } else { self.data_parallel };
+        self == used || Self { data_parallel, ..self.clone() } == *used
+    }
+
     /// How the ranks are divided; a mesh alone says how many there are.
     ///
     /// # Errors
