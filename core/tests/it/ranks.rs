@@ -3,48 +3,20 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use highwater_core::Config;
-use highwater_core::formats::catalogue;
 
-use crate::runs::{self, Run, median, percent, table};
+use crate::runs::{self, median, percent};
 
 /// COUNT: hundredths of a percent that an answer may be off.
 const WORST: u64 = 100;
 
 #[test]
 fn peaks_are_those_of_a_rank_in_pytorch() {
-    let mut page = "Models of the catalogue: batch, length and settings; then true allocated and reserved bytes, each \
-                    with the\nerror of ours (`=`: to the byte).\n\n"
-        .to_owned();
-    let mut errors = [Vec::new(), Vec::new()];
-    for cells in &table("ranks/truth.csv") {
-        let entry = catalogue::find(&cells["model"]).expect("a name of the catalogue");
-        let model =
-            highwater_core::open(&mut entry.configuration().as_bytes(), "config.json").unwrap();
-        let defaults = Config { loss: model.defaults().loss, ..Config::default() };
-        let run = Run::of(cells);
-        let config = run.configuration_over(&model, &defaults).unwrap();
-        let report = model.estimate(&config).unwrap();
-        let truth = |what: &str| -> u64 {
-            (1..=3).map(|n| cells[&format!("{what}_{n}")].parse().unwrap()).max().unwrap()
-        };
-        let ours = [report.peak.allocated.0, report.peak.reserved.0];
-        let truth = [truth("allocated"), truth("reserved")];
-        for ((errors, ours), truth) in errors.iter_mut().zip(ours).zip(truth) {
-            errors.push(runs::error(ours, truth).unsigned_abs());
-        }
-        let Run { model, batch, seq, settings } = run;
-        writeln!(
-            page,
-            "{model} {batch} {} {settings}\n    {} {}, {} {}",
-            seq.unwrap_or_default(),
-            truth[0],
-            runs::signed(ours[0], truth[0]),
-            truth[1],
-            runs::signed(ours[1], truth[1]),
-        )
-        .unwrap();
-    }
+    let head = "Models of the catalogue: batch, length and settings; then true allocated and reserved bytes, each \
+                    with the\nerror of ours (`=`: to the byte).\n\n";
+    let (lines, errors) = runs::of_catalogue("ranks/truth.csv");
+    let mut page = [head, &lines].concat();
+    let mut errors =
+        errors.map(|errors| -> Vec<u64> { errors.into_iter().map(i64::unsigned_abs).collect() });
     for (name, errors) in ["allocated", "reserved"].into_iter().zip(&mut errors) {
         errors.sort_unstable();
         let (all, worst) = (errors.len(), errors.last().copied().unwrap());

@@ -1,12 +1,14 @@
 //! Runs of training that somebody made, read from tables, and what we predict for them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::thread;
 
 use highwater_core::config::Transformers;
 use highwater_core::estimators::scores;
 pub(crate) use highwater_core::estimators::scores::{median, percent};
+use highwater_core::formats::catalogue;
 use highwater_core::{Bytes, Config, Error, Model, Report};
 use serde_json::Value;
 
@@ -92,6 +94,42 @@ fn settings(flags: &str, defaults: &Config) -> Result<Config, String> {
         }
     }
     serde_json::from_value(config).ok().ok_or_else(|| format!("not modelled: {flags}"))
+}
+
+/// Runs of models of the catalogue under the settings of a table: a line for each with true allocated and reserved bytes
+/// and the errors of ours, and these errors in hundredths of a percent, those of allocated bytes first.
+pub(crate) fn of_catalogue(name: &str) -> (String, [Vec<i64>; 2]) {
+    let (mut lines, mut errors) = (String::new(), [Vec::new(), Vec::new()]);
+    for cells in &table(name) {
+        let run = Run::of(cells);
+        let entry = catalogue::find(&run.model).expect("a name of the catalogue");
+        let model =
+            highwater_core::open(&mut entry.configuration().as_bytes(), "config.json").unwrap();
+        let defaults = Config { loss: model.defaults().loss, ..Config::default() };
+        let report = model.estimate(&run.configuration_over(&model, &defaults).unwrap()).unwrap();
+        let truth = |what: &str| -> u64 {
+            (1..=3).map(|n| cells[&format!("{what}_{n}")].parse().unwrap()).max().unwrap()
+        };
+        let [allocated, reserved] = [
+            (report.peak.allocated.0, truth("allocated")),
+            (report.peak.reserved.0, truth("reserved")),
+        ];
+        for (errors, (ours, truth)) in errors.iter_mut().zip([allocated, reserved]) {
+            errors.push(error(ours, truth));
+        }
+        let Run { model, batch, seq, settings } = run;
+        writeln!(
+            lines,
+            "{model} {batch} {} {settings}\n    {} {}, {} {}",
+            seq.unwrap_or_default(),
+            allocated.1,
+            signed(allocated.0, allocated.1),
+            reserved.1,
+            signed(reserved.0, reserved.1),
+        )
+        .unwrap();
+    }
+    (lines, errors)
 }
 
 /// Predictions of those runs of whose models there is an export in `tests/fixtures/zoo/FOLDER`, in

@@ -1,13 +1,12 @@
 //! Tensor parallelism of transformers, against PyTorch's own allocations for one rank.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use expect_test::{expect, expect_file};
 use highwater_core::formats::catalogue;
 use highwater_core::{Config, Severity};
 
-use crate::runs::{self, Run, table};
+use crate::runs;
 
 /// COUNT: hundredths of a percent that an answer may be off, and that half of them may be.
 const WORST: u64 = 100;
@@ -15,31 +14,11 @@ const USUAL: u64 = 10;
 
 #[test]
 fn peaks_are_those_of_a_rank() {
-    let mut page = "Models of the catalogue: batch, length and settings; then true allocated and reserved bytes of a \
-                    rank, each with\nthe error of ours (`=`: to the byte).\n\n"
-        .to_owned();
-    let mut errors = Vec::new();
-    for cells in &table("ranks/tensor.csv") {
-        let run = Run::of(cells);
-        let model = open(&run.model);
-        let defaults = Config { loss: model.defaults().loss, ..Config::default() };
-        let report = model.estimate(&run.configuration_over(&model, &defaults).unwrap()).unwrap();
-        let truth = |what: &str| -> u64 {
-            (1..=3).map(|n| cells[&format!("{what}_{n}")].parse().unwrap()).max().unwrap()
-        };
-        let ours = [report.peak.allocated.0, report.peak.reserved.0];
-        let [allocated, reserved] = [truth("allocated"), truth("reserved")];
-        errors.push(runs::error(ours[0], allocated).unsigned_abs());
-        let Run { model, batch, seq, settings } = run;
-        writeln!(
-            page,
-            "{model} {batch} {} {settings}\n    {allocated} {}, {reserved} {}",
-            seq.unwrap_or_default(),
-            runs::signed(ours[0], allocated),
-            runs::signed(ours[1], reserved),
-        )
-        .unwrap();
-    }
+    let head = "Models of the catalogue: batch, length and settings; then true allocated and reserved bytes of a \
+                    rank, each with\nthe error of ours (`=`: to the byte).\n\n";
+    let (lines, [allocated, _]) = runs::of_catalogue("ranks/tensor.csv");
+    let page = [head, &lines].concat();
+    let mut errors: Vec<u64> = allocated.into_iter().map(i64::unsigned_abs).collect();
     expect_file!["../../../tests/fixtures/ranks/tensor-errors.txt"].assert_eq(&page);
     errors.sort_unstable();
     assert!(runs::median(&errors) <= USUAL, "{errors:?}");
