@@ -12,7 +12,7 @@ use highwater_core::estimate::Match;
 use highwater_core::estimators::{ALL, WHY_NOT};
 use highwater_core::formats::Fidelity;
 use highwater_core::formats::spec::kinds::TABLE;
-use highwater_core::levers::LEVERS;
+use highwater_core::levers::{LEVERS, WAYS};
 use highwater_core::observed::Cause;
 use highwater_core::serving::{Engine, KvType};
 use highwater_core::trace::{Category, Phase};
@@ -252,6 +252,7 @@ fn from_tables() -> BTreeSet<String> {
     for lever in LEVERS {
         asked.extend([lever.title.to_owned(), lever.cost.about().to_owned()]);
     }
+    asked.extend(WAYS.map(|way| way.name.to_owned()));
     for lesson in LESSONS {
         asked.insert(lesson.title.to_owned());
         for step in lesson.steps {

@@ -43,6 +43,7 @@ mod phase_table;
 mod readings;
 mod readout;
 mod recorded;
+mod scaled;
 mod segment_map;
 mod serving;
 mod settings;

@@ -9,6 +9,7 @@ pub(crate) mod input;
 pub(crate) mod language;
 pub(crate) mod lessons;
 pub(crate) mod protocol;
+pub(crate) mod scaled;
 pub(crate) mod section;
 pub(crate) mod serving;
 pub(crate) mod state;

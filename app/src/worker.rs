@@ -30,6 +30,7 @@ use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use self::estimator::{Facts, LEVERS, Match, Model, Search, Searched, Simulation};
 use self::load::{Found, Opening, Read};
+use self::parts::ranks::Spread;
 use self::parts::times::Clockwork;
 use self::recording::Recording;
 use crate::model::explained::Sought;
@@ -79,6 +80,8 @@ struct Desk {
     timer: Timer,
     /// What several ranks add to the step of one.
     around: Fetched<Around>,
+    /// What tells how the training ends on other numbers of GPUs, once it has arrived.
+    spread: Option<Spread>,
 }
 
 /// How times are computed, and which are wanted.
@@ -196,6 +199,8 @@ enum Task {
     LeverTime(usize, Box<Config>),
     /// Replay a recorded run under other settings of the allocator, by their number.
     WhatIf(usize),
+    /// A piece of how the training ends on other numbers of GPUs, by its number.
+    Scale(usize),
 }
 
 /// Listens, then reports it: messages sent before would be lost.
@@ -282,6 +287,7 @@ impl Desk {
                 });
             }),
             ToWorker::Times { generation, all } => self.ask_times(generation, all),
+            ToWorker::Scale { generation } => self.ask_scale(generation),
             ToWorker::Serve { settings, device } => spawn_local(serve(settings, device)),
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
@@ -301,8 +307,8 @@ impl Desk {
                 post(&FromWorker::Names { names });
             }),
             ToWorker::Close => {
-                let around = self.around;
-                *self = Self { sought: self.sought.take(), around, ..Self::default() };
+                let (around, spread) = (self.around, self.spread);
+                *self = Self { sought: self.sought.take(), around, spread, ..Self::default() };
             }
         }
     }
@@ -365,6 +371,35 @@ impl Desk {
         Run::of(self.model.as_ref()?, newest?, &mut self.stages).ok()
     }
 
+    /// Puts other numbers of GPUs on the list, once what answers for them has arrived.
+    fn ask_scale(&mut self, generation: u64) {
+        if self.sweep.generation != generation || self.model.is_none() {
+            return;
+        }
+        if self.spread.is_some() {
+            self.after_verdicts(Task::Scale(0));
+            return;
+        }
+        spawn_local(async move {
+            let spread = parts::ranks::spread().await.ok();
+            let around = parts::ranks::around().await.ok();
+            DESK.with_borrow_mut(|desk| {
+                let Some((spread, around)) = spread.zip(around) else { return };
+                (desk.spread, desk.around) = (Some(spread), Fetched::There(around));
+                desk.model = desk.model.take().map(|model| model.in_ranks(around));
+                desk.ask_scale(desk.sweep.generation);
+            });
+        });
+    }
+
+    /// Does something as soon as verdicts are known.
+    fn after_verdicts(&mut self, task: Task) {
+        let tasks = &mut self.sweep.tasks;
+        let after = tasks.iter().position(|task| !matches!(task, Task::Locate | Task::Verdict(_)));
+        tasks.insert(after.unwrap_or(tasks.len()), task);
+        self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
+    }
+
     /// Puts the times of the newest run on the list, once what computes them has arrived.
     fn ask_times(&mut self, generation: u64, all: bool) {
         self.timer.all = all;
@@ -372,11 +407,7 @@ impl Desk {
             return;
         }
         if self.timer.clockwork.is_some() {
-            let tasks = &mut self.sweep.tasks;
-            let after =
-                tasks.iter().position(|task| !matches!(task, Task::Locate | Task::Verdict(_)));
-            tasks.insert(after.unwrap_or(tasks.len()), Task::Times);
-            self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
+            self.after_verdicts(Task::Times);
             return;
         }
         spawn_local(async move {
@@ -693,6 +724,13 @@ impl Desk {
                 }
             }
             Task::WhatIf(_) => {}
+            Task::Scale(number) => {
+                let Some(spread) = self.spread else { return };
+                if let Some(piece) = spread(model, &mut self.stages, config, facts, number) {
+                    post(&FromWorker::Scaled { generation, number, piece });
+                    self.sweep.tasks.push_back(Task::Scale(number + 1));
+                }
+            }
             Task::Trend => self.spread_trend(),
             Task::TrendPoint(size) => self.trend_point(size),
             Task::TrendEnd => self.show_trend(),

@@ -36,6 +36,7 @@ Examples:
   highwater replay trace.json.gz --device t4
   highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle
   highwater compare resnet50 --batch 64
+  highwater scale llama-3.1-8b --seq 4096 --device a100-80gb
   highwater scoreboard runs.csv --device rtx-3090
   highwater capacity qwen2.5-32b-awq --context 16k --device rtx-4090";
 
@@ -51,6 +52,8 @@ pub(crate) enum Task {
     Compare(Question),
     /// Estimate how long a training step, a forward pass or generated tokens take on each GPU
     Time(Timing),
+    /// Show how the same training ends on 1 to 64 GPUs, by each way of sharing it
+    Scale(Scale),
     /// Estimate how many tokens and requests a server such as vLLM keeps on each GPU
     Capacity(Capacity),
     /// Score published estimators, and ours, over measured runs
@@ -141,6 +144,17 @@ pub(crate) struct Timing {
     /// Samples of an epoch, to tell how long one takes
     #[arg(long, value_name = "N")]
     pub(crate) epoch: Option<NonZeroU64>,
+}
+
+/// A model, its training, and numbers of GPUs.
+#[derive(Args, Debug)]
+pub(crate) struct Scale {
+    #[command(flatten)]
+    pub(crate) question: Question,
+
+    /// Numbers of GPUs (default: 1, 2, 4, 8, and 2, 4 and 8 nodes of 8)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) counts: Vec<NonZeroU64>,
 }
 
 /// A model, and the server that runs it.

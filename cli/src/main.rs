@@ -22,6 +22,7 @@ mod output;
 mod picture;
 mod recipe;
 mod replay;
+mod scale;
 mod scoreboard;
 mod table;
 mod text;
@@ -80,6 +81,10 @@ fn main() -> ExitCode {
             Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
         },
         Task::Time(arguments) => match time_steps(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
+        },
+        Task::Scale(arguments) => match scale::scale(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
         },

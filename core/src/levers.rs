@@ -4,11 +4,13 @@
 //! saves is found by running the step again. [`Search`] looks for the smallest change that fits on a device.
 //! See `docs/levers.md`.
 
+mod scale;
 mod search;
 mod table;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::scale::{Scale, Scaled, WAYS, Way};
 pub use self::search::{Plan, Search, Searched};
 pub use self::table::LEVERS;
 use crate::bytes::Bytes;
@@ -29,6 +31,8 @@ pub enum Cost {
     Little,
     /// The same training, about a third slower.
     Time,
+    /// The same training, whose optimizer steps on the host: many times slower.
+    Host,
     /// Different training: the result must be checked.
     Training,
 }
@@ -40,6 +44,7 @@ impl Cost {
             Self::Nothing => "nothing",
             Self::Little => "little",
             Self::Time => "time",
+            Self::Host => "host",
             Self::Training => "training",
         }
     }
@@ -50,6 +55,7 @@ impl Cost {
             Self::Nothing => "costs nothing",
             Self::Little => "the same training, perhaps rounded differently",
             Self::Time => "about a third slower",
+            Self::Host => "the optimizer steps on the CPU, which is slow",
             Self::Training => "changes the training",
         }
     }
@@ -60,6 +66,7 @@ impl Cost {
             Self::Nothing => 1,
             Self::Little => 4,
             Self::Time => 10,
+            Self::Host => 20,
             Self::Training => 30,
         }
     }

@@ -32,6 +32,7 @@ use super::open_field::Opens;
 use super::others::OthersView;
 use super::readings::Readings;
 use super::recorded::RecordedView;
+use super::scaled::{ScaledViewProps, scaled_view};
 use super::serving::{ServingViewProps, serving_view};
 use super::source_editor::SourceEditor;
 use super::tabs::{SectionPanel, Sections, Tabs};
@@ -144,6 +145,10 @@ struct Actions {
     times: RwSignal<Option<Timed>>,
     /// Ask how long a step of the newest answer takes; with all tables, or without.
     ask_times: Callback<bool>,
+    /// How the training ends on other numbers of GPUs.
+    scaled: RwSignal<Vec<Vec<u8>>>,
+    /// Ask for it.
+    ask_scale: Callback<()>,
     /// How a server is started.
     serving: RwSignal<Serving>,
     /// What a server has on each GPU.
@@ -215,6 +220,8 @@ impl Actions {
             ask_others: Callback::new(move |()| engine.with_value(Engine::ask_others)),
             times: engine.with_value(|engine| engine.times),
             ask_times: Callback::new(move |all| engine.with_value(|engine| engine.ask_times(all))),
+            scaled: engine.with_value(|engine| engine.scaled),
+            ask_scale: Callback::new(move |()| engine.with_value(Engine::ask_scale)),
             serving: engine.with_value(|engine| engine.serving),
             capacity: engine.with_value(|engine| engine.capacity),
             ask_capacity: Callback::new(move |settings| {
@@ -630,6 +637,13 @@ fn Details(
         kept: state.kept,
         on_config: Callback::new(move |config| state.config.set(config)),
     };
+    let scaled = move || ScaledViewProps {
+        pieces: actions.scaled,
+        report: follow(Section::Scale),
+        shown: sections.is_shown(Section::Scale),
+        on_ask: actions.ask_scale,
+        on_config: Callback::new(move |config| state.config.set(config)),
+    };
     let served = move || ServingViewProps {
         settings: actions.serving,
         capacity: actions.capacity,
@@ -654,6 +668,9 @@ fn Details(
                     state.config.update(|config| config.choose_device(&id));
                 })
             />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Scale>
+            {later(sections.is_shown(Section::Scale), scaled_view, scaled)}
         </SectionPanel>
         <SectionPanel sections section=Section::Servers>
             {later(sections.is_shown(Section::Servers), serving_view, served)}

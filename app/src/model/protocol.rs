@@ -112,6 +112,11 @@ pub(crate) enum ToWorker {
         /// Whether with all tables.
         all: bool,
     },
+    /// Tell how the newest run's training ends on other numbers of GPUs.
+    Scale {
+        /// Number of the request whose training it is.
+        generation: u64,
+    },
     /// Tell what a server has on each GPU.
     Serve {
         /// How it is started, packed: only the parts of the program that draw and answer know it.
@@ -264,6 +269,15 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// Without rows where they cannot be asked.
         others: Others,
+    },
+    /// One piece of how the training ends on other numbers of GPUs.
+    Scaled {
+        /// Number of the request whose training it is.
+        generation: u64,
+        /// Its place among the pieces.
+        number: usize,
+        /// The piece, packed: only the parts of the program that draw and answer know it.
+        piece: Vec<u8>,
     },
     /// What a server has on each GPU, or why there is no answer.
     Served {

@@ -12,6 +12,8 @@ pub(crate) enum Section {
     Suggestions,
     /// Every GPU.
     Gpus,
+    /// Other numbers of GPUs.
+    Scale,
     /// What servers keep on each GPU.
     Servers,
     /// How long a step takes.
@@ -30,11 +32,12 @@ pub(crate) enum Section {
 
 impl Section {
     /// All of them, in the order of the tabs.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Timeline,
         Self::Peak,
         Self::Suggestions,
         Self::Gpus,
+        Self::Scale,
         Self::Servers,
         Self::Time,
         Self::Growth,
@@ -51,6 +54,7 @@ impl Section {
             Self::Peak => "peak",
             Self::Suggestions => "suggestions",
             Self::Gpus => "gpus",
+            Self::Scale => "scale",
             Self::Servers => "servers",
             Self::Time => "time",
             Self::Growth => "growth",
@@ -68,6 +72,7 @@ impl Section {
             Self::Peak => "What sets the peak",
             Self::Suggestions => "Suggestions",
             Self::Gpus => "All GPUs",
+            Self::Scale => "Several GPUs",
             Self::Servers => "Servers",
             Self::Time => "Time",
             Self::Growth => "Growth",
@@ -84,6 +89,7 @@ impl Section {
             self,
             Self::Peak
                 | Self::Suggestions
+                | Self::Scale
                 | Self::Servers
                 | Self::Time
                 | Self::Growth

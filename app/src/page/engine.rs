@@ -74,6 +74,8 @@ pub(crate) struct Engine {
     pub(crate) others: RwSignal<Option<Others>>,
     /// How long a step takes; the one before stays until the next is there.
     pub(crate) times: RwSignal<Option<Timed>>,
+    /// How the training ends on other numbers of GPUs, in packed pieces.
+    pub(crate) scaled: RwSignal<Vec<Vec<u8>>>,
     /// How a server is started; a context of 0 is the model's.
     pub(crate) serving: RwSignal<Serving>,
     /// What a server has on each GPU, packed; the one before stays until the next is there.
@@ -162,6 +164,7 @@ impl Engine {
             names: RwSignal::new(String::new()),
             others: RwSignal::new(None),
             times: RwSignal::new(None),
+            scaled: RwSignal::new(Vec::new()),
             serving: RwSignal::new(Serving::default()),
             capacity: RwSignal::new(None),
         };
@@ -303,6 +306,13 @@ impl Engine {
     pub(crate) fn ask_times(&self, all: bool) {
         if let Some(generation) = self.answered() {
             self.line.borrow().send(&ToWorker::Times { generation, all }, &JsValue::NULL);
+        }
+    }
+
+    /// Asks how the training ends on other numbers of GPUs.
+    pub(crate) fn ask_scale(&self) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Scale { generation }, &JsValue::NULL);
         }
     }
 
@@ -451,6 +461,14 @@ impl Engine {
                 }
             }
             FromWorker::Times { generation, answer } => self.timed(generation, answer),
+            FromWorker::Scaled { generation, number, piece } => {
+                if self.answered() == Some(generation) {
+                    self.scaled.update(|pieces| {
+                        pieces.truncate(number);
+                        pieces.push(piece);
+                    });
+                }
+            }
             FromWorker::Served { answer } => self.capacity.set(Some(answer)),
             FromWorker::LeverTime { generation, lever, percent } => {
                 self.lever_timed(generation, lever, percent);
@@ -505,6 +523,7 @@ impl Engine {
             let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
             self.times.set(None);
+            self.scaled.set(Vec::new());
             self.capacity.set(None);
             state.notice.set(notice);
             if opening.by == By::Text && !text.as_deref().is_some_and(is_name) {

@@ -17,7 +17,7 @@ pub(crate) fn cost(cost: Cost, time: Option<String>) -> String {
         (None, _) => tr(cost.about()),
         (Some(time), Cost::Nothing | Cost::Time) => time,
         (Some(time), Cost::Little) => [&time, "; ", &tr("may round differently")].concat(),
-        (Some(time), Cost::Training) => [&tr(cost.about()), "; ", &time].concat(),
+        (Some(time), Cost::Host | Cost::Training) => [&tr(cost.about()), "; ", &time].concat(),
     }
 }
 

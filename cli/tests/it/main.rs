@@ -14,6 +14,7 @@ mod models;
 mod replay;
 mod reports;
 mod run;
+mod scale;
 mod scoreboard;
 mod text;
 mod time;

@@ -71,6 +71,11 @@ const AXES: [(&str, Axis); 6] = [
 pub struct Mesh([Option<NonZeroU64>; AXES.len()]);
 
 impl Mesh {
+    /// Ranks that divide each layer, and no others.
+    pub fn tensor(ranks: NonZeroU64) -> Self {
+        Self(AXES.map(|(_, axis)| (axis == Axis::Tensor).then_some(ranks)))
+    }
+
     /// The axes that are stated, by name, in the order of [`AXES`].
     fn axes(&self) -> impl Iterator<Item = (&'static str, Axis, NonZeroU64)> {
         let sizes = AXES.into_iter().zip(self.0);

@@ -5,9 +5,10 @@ use std::num::NonZeroU64;
 use super::{Cost, Lever};
 use crate::allocator::Conf;
 use crate::config::{
-    Checkpoint, Compile, Config, Implementation, InPlace, Kernels, LoopStyle, LossKernel,
-    MemoryFormat, Optimizer, Precision, PyTorch, Quantize, ZeroGrad,
+    Checkpoint, Compile, Config, DataParallel, Implementation, InPlace, Kernels, LoopStyle,
+    LossKernel, MemoryFormat, Optimizer, Precision, PyTorch, Quantize, ZeroGrad,
 };
+use crate::tensor::DType;
 
 /// Every lever, the cheapest first.
 pub const LEVERS: &[Lever] = &[
@@ -17,6 +18,7 @@ pub const LEVERS: &[Lever] = &[
     IN_PLACE,
     GROWING_SEGMENTS,
     LIGER,
+    BUCKET_VIEW,
     FOR_LOOP,
     UPDATE,
     FUSED_HEAD,
@@ -25,10 +27,13 @@ pub const LEVERS: &[Lever] = &[
     AMP_BF16,
     AMP_FP16,
     ACCUMULATE,
+    ZERO_1,
+    FSDP,
     CHECKPOINT_HALF,
     EMA_ON_CPU,
     HALF,
     CHECKPOINT,
+    CPU_OFFLOAD,
     EIGHT_BIT,
     LION,
     ADAFACTOR,
@@ -289,6 +294,64 @@ const CHECKPOINT_HALF: Lever = Lever {
     },
 };
 
+const BUCKET_VIEW: Lever = Lever {
+    id: "bucket-view",
+    title: "Keep gradients in DDP's buckets",
+    cost: Cost::Nothing,
+    change: |config, _| {
+        has_buckets(config)?;
+        config.bucket_view = true;
+        Some(())
+    },
+    code: |_, _| {
+        "model = DistributedDataParallel(model, device_ids=[rank], gradient_as_bucket_view=True)\n"
+            .to_owned()
+    },
+};
+
+const ZERO_1: Lever = Lever {
+    id: "zero-1",
+    title: "Share the optimizer's state out between the GPUs",
+    cost: Cost::Little,
+    change: |config, _| {
+        has_buckets(config)?;
+        config.data_parallel = DataParallel::Zero1;
+        Some(())
+    },
+    code: |config, _| {
+        let made = config.optimizer.constructor("").unwrap_or_default();
+        let class = made.split_once('(').map_or("torch.optim.AdamW", |(class, _)| class);
+        format!(
+            "from torch.distributed.optim import ZeroRedundancyOptimizer\n\n\
+             optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class={class}, lr=lr)\n"
+        )
+    },
+};
+
+const FSDP: Lever = Lever {
+    id: "fsdp",
+    title: "Shard parameters, gradients and optimizer state",
+    cost: Cost::Little,
+    change: |config, _| {
+        has_buckets(config)?;
+        config.data_parallel = DataParallel::Fsdp;
+        Some(())
+    },
+    code: |config, _| sharded(config),
+};
+
+const CPU_OFFLOAD: Lever = Lever {
+    id: "cpu-offload",
+    title: "Keep shards and optimizer state on the CPU",
+    cost: Cost::Host,
+    change: |config, _| {
+        (config.is_parallel() && config.data_parallel.shards_parameters()).then_some(())?;
+        config.cpu_offload = true;
+        Some(())
+    },
+    code: |config, _| sharded(config),
+};
+
 const EMA_ON_CPU: Lever = Lever {
     id: "ema-on-cpu",
     title: "Keep the EMA of weights on the CPU",
@@ -493,6 +556,40 @@ const ADAPTED: &[&str] = &[
     "query_key_value",
     "qkv",
 ];
+
+/// Whether it is one of several ranks that have all parameters and gradients, which go through buckets.
+fn has_buckets(config: &Config) -> Option<()> {
+    let is_whole = matches!(config.data_parallel, DataParallel::Ddp | DataParallel::Zero1);
+    (is_whole && config.is_parallel() && config.ranks().ok()?.tensor == 1).then_some(())
+}
+
+/// The model under FSDP, with the policies of a configuration.
+fn sharded(config: &Config) -> String {
+    let mut imports = vec!["fully_shard"];
+    let mut arguments = String::new();
+    let type_of =
+        |name: &str, dtype: Option<DType>| dtype.map(|dtype| format!("{name}=torch.{dtype}"));
+    let types = [
+        type_of("param_dtype", config.param_type.dtype()),
+        type_of("reduce_dtype", config.reduce_type.dtype()),
+    ];
+    let types: Vec<_> = types.into_iter().flatten().collect();
+    if !types.is_empty() {
+        imports.push("MixedPrecisionPolicy");
+        arguments += &format!(", mp_policy=MixedPrecisionPolicy({})", types.join(", "));
+    }
+    if config.cpu_offload {
+        imports.push("CPUOffloadPolicy");
+        arguments += ", offload_policy=CPUOffloadPolicy()";
+    }
+    imports.sort_unstable();
+    format!(
+        "from torch.distributed.fsdp import {}\n\n\
+         for block in blocks:  # such as model.model.layers\n    fully_shard(block{arguments})\n\
+         fully_shard(model{arguments})  # in place of DDP, and before the optimizer is made\n",
+        imports.join(", ")
+    )
+}
 
 /// `"a", "b"`.
 fn quoted(names: &[String]) -> String {

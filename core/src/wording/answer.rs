@@ -3,7 +3,7 @@
 use super::place::place;
 use super::{Part, Sentence};
 use crate::bytes;
-use crate::config::{Method, Workload};
+use crate::config::{Method, Ranks, Workload};
 use crate::device::Verdict;
 use crate::diagnostic::{ASSUMED_DIMENSION, Severity};
 use crate::estimate::LargestBatch;
@@ -127,13 +127,24 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
         Verdict::DoesNotFit if is_bound => "Does not fit on {gpu}: {run} needs at least {need}.",
         Verdict::DoesNotFit => "Does not fit on {gpu}: {run} needs {need}.",
     };
-    Sentence::of(english)
-        .with("run", run(report))
-        .with("gpu", with_article(&device.name))
-        .with("need", Part::Of(need, usable))
+    let need_of = Part::Of(need, usable);
+    let answer = Sentence::of(english).with("run", run(report));
+    let answer = match gpus(report) {
+        1 => answer.with("gpu", with_article(&device.name)).with("need", need_of),
+        gpus => answer
+            .with("gpu", Sentence::of("{n} × {gpu}").with("n", gpus).with("gpu", &*device.name))
+            .with("need", Sentence::of("{need} on each").with("need", need_of)),
+    };
+    answer
         .with("over", need - usable)
         .with("usable", usable)
         .with("chance", device.chance.unwrap_or_default())
+}
+
+/// COUNT: GPUs that the run is on.
+fn gpus(report: &Report) -> u64 {
+    let config = &report.config;
+    if config.is_parallel() { config.ranks().map_or(1, Ranks::all) } else { 1 }
 }
 
 /// `resnet50 at batch 32`, `QLoRA of llama-3.1-8b at batch 1 × 4,096 tokens`, `resnet50 in inference at batch 32`.

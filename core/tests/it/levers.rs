@@ -1,11 +1,13 @@
 //! What would help, and the least that makes a run fit.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU64;
 
 use expect_test::{Expect, expect, expect_file};
-use highwater_core::config::{Switch, Workload, ZeroGrad};
-use highwater_core::estimate::Stages;
-use highwater_core::levers::{Facts, LEVERS, Lever, Pulled, Search, Searched};
+use highwater_core::config::{DataParallel, Switch, Workload, ZeroGrad};
+use highwater_core::estimate::{LargestBatch, Stages};
+use highwater_core::formats::catalogue;
+use highwater_core::levers::{Facts, LEVERS, Lever, Pulled, Scale, Scaled, Search, Searched, WAYS};
 use highwater_core::report::Verdict;
 use highwater_core::{Bytes, Config, Model, Optimizer};
 
@@ -358,4 +360,180 @@ fn without_training_no_lever_trains() {
     let pulled = model.pull(half, &config, &facts, &mut stages).unwrap().unwrap();
     assert!(pulled.outcome.allocated.0 * 10 < before.0 * 7, "{before}");
     assert!(half.pull(&on(&model, "t4", 1), &facts).is_none());
+}
+
+fn scaled(model: &Model, config: &Config, counts: &[u64]) -> Vec<Scaled> {
+    let mut stages = Stages::default();
+    let simulation = model.simulate(config, &mut stages).unwrap();
+    let scale = Scale::new(config, Facts::of(model, &simulation, config));
+    let counts = counts.iter().map(|&gpus| NonZeroU64::new(gpus).unwrap());
+    let asked = counts.flat_map(|gpus| WAYS.iter().map(move |way| (gpus, way)));
+    asked.filter_map(|(gpus, way)| scale.on(gpus, way, model, &mut stages).unwrap()).collect()
+}
+
+/// A model of a file has no plan for dividing its layers, and one GPU has nothing to share.
+#[test]
+fn ways_to_share_a_training() {
+    let model = zoo("gpt2");
+    let mut text = String::new();
+    for cell in scaled(&model, &on(&model, "t4", 16), &[1, 2, 8]) {
+        let Scaled { gpus, way, outcome, largest, .. } = &cell;
+        let (verdict, largest) = (&outcome.verdict, largest.and_then(LargestBatch::proposed));
+        let (need, verdict) = (verdict.need, verdict.verdict);
+        writeln!(text, "{gpus} {way}: {need}, {verdict:?}, to {largest:?}").unwrap();
+    }
+    expect![[r#"
+        1 ddp: 16.50 GiB, DoesNotFit, to Some(13)
+        2 ddp: 17.51 GiB, DoesNotFit, to Some(11)
+        2 zero-1: 17.51 GiB, DoesNotFit, to Some(11)
+        2 fsdp: 17.37 GiB, DoesNotFit, to Some(11)
+        2 fsdp-checkpoint: 8.69 GiB, Fits, to Some(26)
+        2 fsdp-offload: 8.20 GiB, Fits, to Some(27)
+        8 ddp: 17.51 GiB, DoesNotFit, to Some(11)
+        8 zero-1: 17.51 GiB, DoesNotFit, to Some(11)
+        8 fsdp: 15.66 GiB, LikelyDoesNotFit, to Some(13)
+        8 fsdp-checkpoint: 8.51 GiB, Fits, to Some(27)
+        8 fsdp-offload: 8.08 GiB, Fits, to Some(28)
+    "#]]
+    .assert_eq(&text);
+}
+
+/// A batch is read by each GPU, so that what was a way on one number of GPUs is one on all; shards get smaller.
+#[test]
+fn more_gpus_never_need_more_of_each() {
+    let entry = catalogue::find("llama-3.2-1b").unwrap();
+    let model = highwater_core::open(&mut entry.configuration().as_bytes(), "config.json").unwrap();
+    let cells = scaled(&model, &on(&model, "rtx-4090", 1), &[2, 4]);
+    for way in WAYS {
+        let needs: Vec<Bytes> = cells
+            .iter()
+            .filter(|cell| cell.way == way.id)
+            .map(|cell| cell.outcome.verdict.need)
+            .collect();
+        assert_eq!(needs.len(), 2, "{}", way.id);
+        assert!(needs.is_sorted_by(|few, many| few >= many), "{}: {needs:?}", way.id);
+    }
+}
+
+#[test]
+fn the_code_of_ways_to_share() {
+    let model = zoo("gpt2");
+    let codes = scaled(&model, &on(&model, "t4", 1), &[16]).into_iter().map(|cell| cell.code);
+    expect![[r##"
+        # torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint HOST train.py
+        import os
+
+        import torch
+
+        rank = int(os.environ["LOCAL_RANK"])
+        torch.cuda.set_device(rank)
+        torch.distributed.init_process_group("nccl")
+
+        from torch.nn.parallel import DistributedDataParallel
+
+        model = DistributedDataParallel(model, device_ids=[rank])
+
+        ----
+        # torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint HOST train.py
+        import os
+
+        import torch
+
+        rank = int(os.environ["LOCAL_RANK"])
+        torch.cuda.set_device(rank)
+        torch.distributed.init_process_group("nccl")
+
+        from torch.nn.parallel import DistributedDataParallel
+
+        model = DistributedDataParallel(model, device_ids=[rank])
+
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)
+
+        ----
+        # torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint HOST train.py
+        import os
+
+        import torch
+
+        rank = int(os.environ["LOCAL_RANK"])
+        torch.cuda.set_device(rank)
+        torch.distributed.init_process_group("nccl")
+
+        from torch.distributed.fsdp import fully_shard
+
+        for block in blocks:  # such as model.model.layers
+            fully_shard(block)
+        fully_shard(model)  # in place of DDP, and before the optimizer is made
+
+        ----
+        # torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint HOST train.py
+        import os
+
+        import torch
+
+        rank = int(os.environ["LOCAL_RANK"])
+        torch.cuda.set_device(rank)
+        torch.distributed.init_process_group("nccl")
+
+        from torch.distributed.fsdp import fully_shard
+
+        for block in blocks:  # such as model.model.layers
+            fully_shard(block)
+        fully_shard(model)  # in place of DDP, and before the optimizer is made
+
+        from torch.utils.checkpoint import checkpoint
+
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        # transformers: model.gradient_checkpointing_enable()
+
+        ----
+        # torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint HOST train.py
+        import os
+
+        import torch
+
+        rank = int(os.environ["LOCAL_RANK"])
+        torch.cuda.set_device(rank)
+        torch.distributed.init_process_group("nccl")
+
+        from torch.utils.checkpoint import checkpoint
+
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        # transformers: model.gradient_checkpointing_enable()
+
+        from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+
+        for block in blocks:  # such as model.model.layers
+            fully_shard(block, offload_policy=CPUOffloadPolicy())
+        fully_shard(model, offload_policy=CPUOffloadPolicy())  # in place of DDP, and before the optimizer is made
+    "##]].assert_eq(&codes.collect::<Vec<_>>().join("\n----\n"));
+}
+
+#[test]
+fn what_helps_one_of_several_ranks() {
+    let model = zoo("gpt2");
+    let gpus = NonZeroU64::new(4).unwrap();
+    let data_parallel = DataParallel::Ddp;
+    let config = Config { gpus, data_parallel, ..on(&model, "t4", 8) };
+    let simulation = model.simulate(&config, &mut Stages::default()).unwrap();
+    let facts = Facts::of(&model, &simulation, &config);
+    let before = simulation.verdict().need;
+    let mut text = String::new();
+    for id in ["bucket-view", "zero-1", "fsdp"] {
+        let lever = Lever::named(id).unwrap();
+        let pulled = model.pull(lever, &config, &facts, &mut Stages::default()).unwrap().unwrap();
+        text.push_str(&line(before, &pulled));
+        let alone = Config { gpus: NonZeroU64::MIN, ..config.clone() };
+        assert!(lever.pull(&alone, &facts).is_none(), "{id}");
+    }
+    expect![[r#"
+        -0 B  bucket-view (nothing): peak in backward, Fits
+        -786.00 MiB  zero-1 (little): peak in backward, Fits
+        -1.08 GiB  fsdp (little): peak in backward, Fits
+    "#]]
+    .assert_eq(&text);
 }
