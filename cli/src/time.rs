@@ -22,6 +22,7 @@ pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Er
         return generation::time(model, &config, arguments);
     }
     let mut stages = Stages::default();
+    let config = model.settled(&config, &mut stages)?;
     let mut timings = Timings::new(model, &config, &mut stages);
     let mut on = |device, form: Option<&str>| -> Result<Timing, Error> {
         let timing = timings.on_form(device, form)?;

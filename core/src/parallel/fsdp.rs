@@ -63,6 +63,8 @@ pub(super) struct Fsdp {
     reshards: Switch,
     /// Whether shards wait on the host.
     offloads: bool,
+    /// Whether gradients are clipped by the norm of all of them.
+    clips: bool,
     /// COUNT: backward passes of a step that reduce nothing, each before the last.
     unreduced: u64,
     /// The root first, as in `all_states`.
@@ -170,6 +172,7 @@ impl Fsdp {
             reduces_as: config.reduce_type.dtype(),
             reshards: config.reshard,
             offloads: config.cpu_offload,
+            clips: config.clips(),
             unreduced: if config.no_sync { accumulated } else { 0 },
             units,
             by_path,
@@ -564,6 +567,15 @@ impl Hooks for Fsdp {
                     drop(self.kept.take());
                 }
             }
+        }
+    }
+
+    fn before_optimizer(&self, rt: &Runtime, parameters: &[Parameter]) {
+        if self.clips {
+            // A norm for each gradient, of its part.
+            let count = u64::try_from(parameters.len()).unwrap_or(u64::MAX);
+            let norms = DType::Float32.size().times(count);
+            rt.exchange(&[], Exchange::AllReduce.of(norms, self.shares));
         }
     }
 

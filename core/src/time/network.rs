@@ -147,3 +147,90 @@ impl Overlap {
         self.real.now().since(self.free.now())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, PyTorch};
+    use crate::device;
+    use crate::eager::exchange::Group;
+    use crate::eager::{Launches, Runtime};
+    use crate::tensor::DType;
+    use crate::time::{Gpu, StepTime};
+    use crate::trace::Phase;
+
+    const OTHER: Stream = Stream(1);
+
+    /// A gather of a GiB on A100 takes about 4 ms.
+    fn exchange(rt: &Runtime) {
+        let gather = Exchange::AllGather.of(Bytes::mib(1024), Group { ranks: 8, apart: 1 });
+        rt.exchange_on(OTHER, &[], gather);
+    }
+
+    /// About 7 ms of computation.
+    fn compute(rt: &Runtime) {
+        let kernel = Kernel::Elementwise { read: Bytes::mib(5120), written: Bytes::mib(5120) };
+        rt.launch(&[], kernel, DType::Float32);
+    }
+
+    /// PERCENT: the part of all exchanges that computation does not hide.
+    #[track_caller]
+    fn check(run: impl Fn(&Runtime), expected: u64) {
+        let device = device::find("a100-80gb").expect("it is in the table");
+        let hardware = device.hardware(PyTorch::LATEST, Config::default().cudnn);
+        let rt = Runtime::new(hardware, PyTorch::LATEST);
+        rt.record_launches(1);
+        rt.enter_phase(1, Phase::Forward);
+        run(&rt);
+        let launches = Launches { list: rt.take_launches(), steady: 1, ..Launches::default() };
+        let time = StepTime::of(&launches, Gpu::of(device).expect("it has rates"));
+        let Network { time: all, exposed, .. } = time.network;
+        // While the host launches, a little is hidden.
+        let found = Bytes(exposed.0).parts_of(Bytes(all.0), 100);
+        assert!(found.abs_diff(expected) <= 2, "{exposed} of {all}");
+        let mut step = time.all.device.max(time.all.launch);
+        step += exposed;
+        assert_eq!(time.step(), step);
+    }
+
+    #[test]
+    fn computation_hides_what_it_does_not_wait_for() {
+        // Nothing follows: the step ends with the exchange.
+        check(|rt| (compute(rt), exchange(rt)).1, 100);
+        // It runs next to what follows.
+        check(|rt| (exchange(rt), compute(rt), rt.wait_for(OTHER)).2, 0);
+        // What follows waits for it.
+        check(|rt| (exchange(rt), rt.wait_for(OTHER), compute(rt)).2, 100);
+        // Two come one after another, and the first is hidden.
+        check(|rt| (exchange(rt), compute(rt), exchange(rt), rt.wait_for(OTHER)).3, 50);
+    }
+
+    /// Microseconds of an exchange of a GiB by ranks that are so far apart.
+    fn microseconds(id: &str, exchange: Exchange, group: Group) -> f64 {
+        let rates = device::find(id).expect("it is in the table").rates().expect("it has rates");
+        time(&exchange.of(Bytes::mib(1024), group), &rates, &Constants::read()).us
+    }
+
+    /// What `nccl-tests` print for 1 GiB: 370 GB/s on 8 H100 by rings, and 46 to 48 GB/s for each GPU between nodes.
+    #[test]
+    fn rings_reach_the_bandwidth_that_was_measured() {
+        let bus = |id, exchange, group: Group| {
+            let factor = if exchange == Exchange::AllReduce { 2.0 } else { 1.0 };
+            let ranks = group.ranks as f64;
+            let sent = factor * (ranks - 1.0) / ranks * Bytes::mib(1024).0 as f64;
+            sent / microseconds(id, exchange, group) / MEGA
+        };
+        let near = |ranks| Group { ranks, apart: 1 };
+        for (id, exchange, group, least, most) in [
+            ("h100-80gb", Exchange::AllReduce, near(8), 360.0, 372.0),
+            ("h100-80gb", Exchange::AllGather, near(8), 355.0, 372.0),
+            ("a100-80gb", Exchange::AllReduce, near(4), 240.0, 250.0),
+            ("rtx-5090", Exchange::AllReduce, near(8), 26.0, 30.0),
+            ("h100-80gb", Exchange::AllReduce, near(16), 340.0, 376.0),
+            ("h100-80gb", Exchange::AllReduce, Group { ranks: 4, apart: 8 }, 46.0, 48.0),
+        ] {
+            let found = bus(id, exchange, group);
+            assert!((least..=most).contains(&found), "{id} {exchange:?} {group:?}: {found}");
+        }
+    }
+}

@@ -95,6 +95,13 @@ fn fsdp_gathers_twice_and_reduces_once() {
     let of = |gathers| [(Exchange::AllGather, gathers * each), (Exchange::ReduceScatter, each)];
     check(&perceptron(), "N=32 gpus=8 data-parallel=fsdp reshard=on", &of(2));
     check(&perceptron(), "N=32 gpus=8 data-parallel=fsdp reshard=off", &of(1));
+    let norms = 2 * 7 * 4 * 4 / 8;
+    let [gathers, reduces] = of(2);
+    check(
+        &perceptron(),
+        "N=32 gpus=8 data-parallel=fsdp reshard=on clip-grad-norm=true",
+        &[(Exchange::AllReduce, norms), gathers, reduces],
+    );
     // The root is not freed between, and gradients are reduced in the type of the parameters that are stored.
     let half = 7 * (2 * 2 * BLOCKS + 2 * ROOT) / 8;
     let single = 7 * 4 * (BLOCKS + ROOT) / 8;
@@ -117,6 +124,20 @@ fn hybrid_sharding_reduces_shards() {
             (Exchange::AllGather, 2 * each),
             (Exchange::ReduceScatter, each),
         ],
+    );
+}
+
+/// Each layer of a Llama adds its two results in the forward, and the gradients of its five inputs in the backward.
+#[test]
+fn tensor_parallel_adds_activations() {
+    let (batch, length, hidden, layers, words, ranks) = (1, 64, 576, 30, 49_152, 3);
+    let activation = 2 * (ranks - 1) * 4 * batch * length * hidden / ranks;
+    let logits = (ranks - 1) * 4 * batch * length * words / ranks;
+    check(
+        &named("smollm2-135m"),
+        "batch=1 seq=64 precision=fp32 mesh=tp=3",
+        // The embedding's rows are divided too, and so is what the head reads.
+        &[(Exchange::AllReduce, activation * (7 * layers + 2)), (Exchange::AllGather, logits)],
     );
 }
 
