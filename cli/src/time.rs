@@ -22,6 +22,7 @@ pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Er
         return generation::time(model, &config, arguments);
     }
     let mut stages = Stages::default();
+    let config = model.settled(&config, &mut stages)?;
     let mut timings = Timings::new(model, &config, &mut stages);
     let mut on = |device, form: Option<&str>| -> Result<Timing, Error> {
         let timing = timings.on_form(device, form)?;
@@ -65,6 +66,7 @@ fn text(what: &str, own: &Timing, all: &[Timing], epoch: Option<u64>) -> String 
             .ok();
     }
     text += &used(what, step);
+    text += &network(own);
     writeln!(text, "Model FLOP utilisation {} %.\n", own.flop_utilisation().div_euclid(10)).ok();
     let mut parts = Table::of_numbers_behind(1);
     parts.row(
@@ -137,6 +139,31 @@ fn used(what: &str, step: &StepTime) -> String {
     text
 }
 
+/// What a rank sends to others, and what of the step that takes.
+fn network(own: &Timing) -> String {
+    let network = &own.time.network;
+    let mut text = String::new();
+    if network.by_exchange.is_empty() {
+        return text;
+    }
+    let link = own.gpu.rates.link;
+    writeln!(
+        text,
+        "A GPU sends {} to others in a step. Over {link} and 400 Gb/s for each GPU between nodes that takes {}, of \
+         which {}\nare not hidden behind computation.",
+        own.sent(),
+        network.time,
+        network.exposed
+    )
+    .ok();
+    for (exchange, (traffic, time)) in &network.by_exchange {
+        let name = exchange.name().replace('_', "-");
+        let count = grouped(traffic.exchanges);
+        writeln!(text, "  {name}: {count} times, {} sent, {time}", traffic.sent).ok();
+    }
+    text
+}
+
 fn cells(name: &str, part: &Part, step: &StepTime) -> [String; 6] {
     [
         name.replace('_', " "),
@@ -190,6 +217,7 @@ fn step(timing: &Timing) -> Value {
         "flop_utilisation_per_mille": timing.flop_utilisation(),
         "bound": time.bound().name(),
         "loader_picoseconds": time.loader.0,
+        "network": network_json(timing),
         "utilisation": shares(time.utilisation()),
         "least_utilisation": shares(time.least_utilisation()),
         "all": part(&time.all),
@@ -197,6 +225,27 @@ fn step(timing: &Timing) -> Value {
         "classes": classes.collect::<serde_json::Map<_, _>>(),
         "unfitted": part(&time.unfitted),
         "assumed": part(&time.assumed),
+    })
+}
+
+/// What a rank sends; `null` on one GPU.
+fn network_json(timing: &Timing) -> Value {
+    let network = &timing.time.network;
+    if network.by_exchange.is_empty() {
+        return Value::Null;
+    }
+    let exchanges = network.by_exchange.iter().map(|(exchange, (traffic, time))| {
+        let of = json!({
+            "exchanges": traffic.exchanges, "sent_bytes": traffic.sent.0, "picoseconds": time.0,
+        });
+        (exchange.name().to_owned(), of)
+    });
+    json!({
+        "link": timing.gpu.rates.link.to_string(),
+        "sent_bytes": timing.sent().0,
+        "picoseconds": network.time.0,
+        "exposed_picoseconds": network.exposed.0,
+        "exchanges": exchanges.collect::<serde_json::Map<_, _>>(),
     })
 }
 

@@ -26,7 +26,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use highwater_core::config::Tf32;
-use highwater_core::device::{self, MemoryKind, Rates};
+use highwater_core::device::{self, Link, MemoryKind, Rates};
 use highwater_core::eager::Launches;
 use highwater_core::eager::launch::{Kernel, Launch};
 use highwater_core::estimate::Stages;
@@ -298,6 +298,8 @@ fn line(operator: &str, launch: &Launch) -> String {
             vec![batch, heads, queries, keys, width, causal.into(), backward.into()]
         }
         Kernel::Foreach { read, written, kernels, .. } => vec![read.0, written.0, kernels],
+        Kernel::Collective(one) => vec![one.whole.0, one.group.ranks],
+        Kernel::Wait(stream) => vec![stream.0.into()],
     };
     let is_batch_norm = matches!(launch.kernel, Kernel::BatchNorm { .. });
     let kind = if is_batch_norm { "batch_norm" } else { launch.kernel.class().name() };
@@ -363,6 +365,8 @@ fn gpus() -> Result<BTreeMap<String, Gpu>> {
                 lanes: number("lanes")?,
                 watts: number("watts")?,
                 half_flop: number("half_flop")?,
+                // One GPU sends nothing.
+                link: Link::PCIE_4,
             },
             tf32: Tf32::Convolutions,
         };

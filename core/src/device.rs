@@ -28,7 +28,7 @@ mod table;
 mod typed;
 
 pub use self::confidence::{Doubt, Interval};
-pub use self::rates::{MemoryKind, Rates};
+pub use self::rates::{Link, LinkKind, MemoryKind, Rates};
 pub use self::room::Room;
 pub use self::seen::{Fit, Suspect, Totals, named_as, suspects};
 pub use self::typed::typed;

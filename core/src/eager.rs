@@ -17,6 +17,7 @@ pub mod autograd;
 pub mod checkpoint;
 pub mod compiled;
 pub mod cublas;
+pub mod exchange;
 pub mod hardware;
 pub mod kernels;
 pub mod launch;

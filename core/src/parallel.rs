@@ -8,6 +8,7 @@ mod fsdp;
 mod zero;
 
 use crate::config::{Config, DataParallel};
+use crate::eager::exchange::Group;
 use crate::error::{Error, ErrorKind};
 use crate::recover::Program;
 use crate::step::hooks::Hooks;
@@ -34,11 +35,12 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
         // Divided layers are part of the program.
         return Ok(Box::new(()));
     }
+    let group = Group { ranks: ranks.all(), apart: 1 };
     Ok(match config.data_parallel {
-        DataParallel::Auto | DataParallel::Ddp => Box::new(ddp::Ddp::of(config, None)),
+        DataParallel::Auto | DataParallel::Ddp => Box::new(ddp::Ddp::of(config, group, None)),
         DataParallel::Zero1 => {
             let shares = zero::Shares { ranks: ranks.all(), rank: config.rank.0 };
-            Box::new(ddp::Ddp::of(config, Some(shares)))
+            Box::new(ddp::Ddp::of(config, group, Some(shares)))
         }
         DataParallel::Fsdp | DataParallel::Fsdp1 => {
             Box::new(fsdp::Fsdp::of(program, config, ranks))

@@ -15,6 +15,7 @@ mod host;
 mod interval;
 mod machine;
 mod model;
+mod network;
 mod timing;
 mod utilisation;
 
@@ -25,7 +26,7 @@ use crate::bytes::Bytes;
 use crate::config::Tf32;
 use crate::device::{Device, Rates};
 use crate::eager::Launches;
-use crate::eager::launch::{Class, Launch};
+use crate::eager::launch::{Class, Kernel, Launch};
 use crate::error::{Error, ErrorKind};
 use crate::trace::{LabelId, Phase};
 
@@ -33,6 +34,9 @@ pub use self::clock::Clock;
 pub use self::generation::{Generation, Paced};
 use self::machine::Ran;
 pub use self::machine::{Launched, Machine};
+use self::model::Time;
+pub use self::network::Network;
+use self::network::Overlap;
 pub use self::timing::{Timing, rate};
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
@@ -114,6 +118,8 @@ pub enum Bound {
     Launches,
     /// The data loader.
     Loader,
+    /// Other ranks.
+    Network,
 }
 
 impl Bound {
@@ -124,6 +130,7 @@ impl Bound {
             Self::Bandwidth => "bandwidth",
             Self::Launches => "launches",
             Self::Loader => "loader",
+            Self::Network => "network",
         }
     }
 }
@@ -148,6 +155,11 @@ impl Picoseconds {
     /// A multiple of it.
     const fn times(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
+    }
+
+    /// What passed since an earlier moment.
+    const fn since(self, Self(earlier): Self) -> Self {
+        Self(self.0.saturating_sub(earlier))
     }
 
     /// COUNT: whole microseconds.
@@ -246,6 +258,8 @@ pub struct StepTime {
     pub linger: Picoseconds,
     /// Time that a data loader takes for the samples of a step, while earlier ones are computed.
     pub loader: Picoseconds,
+    /// Exchanges with other ranks, which are not among the kernels above.
+    pub network: Network,
 }
 
 impl StepTime {
@@ -257,9 +271,13 @@ impl StepTime {
     /// The time of some kernels.
     fn of_kernels<'a>(kernels: impl IntoIterator<Item = &'a Launch>, machine: &Machine) -> Self {
         let mut sum = Self::default();
+        let mut overlap = Overlap::default();
         for launch in kernels {
-            sum.add(launch, machine);
+            let ran = machine.run(launch);
+            overlap.launch(launch, &ran);
+            sum.add(launch, ran, machine);
         }
+        sum.network.exposed = overlap.exposed();
         sum
     }
 
@@ -277,6 +295,7 @@ impl StepTime {
         let idle = Picoseconds(idle.saturating_sub(self.all.device.0));
         let mut gpu = self.all.device;
         gpu += idle.min(self.linger);
+        gpu += self.network.exposed;
         let of = |part| Share::of(part, self.step());
         Utilisation {
             gpu: of(gpu),
@@ -293,15 +312,23 @@ impl StepTime {
         if self.loader == Picoseconds::default() { used.in_idlest_loop() } else { used }
     }
 
-    /// The time of the step: the host launches kernels while the device runs, and a loader works ahead.
+    /// The time of the step: the host launches kernels while the device runs, computation waits for exchanges that it
+    /// does not hide, and a loader works ahead.
     pub fn step(&self) -> Picoseconds {
-        self.all.device.max(self.all.launch).max(self.loader)
+        let mut step = self.all.device.max(self.all.launch);
+        step += self.network.exposed;
+        step.max(self.loader)
     }
 
     /// What most of the step waits for.
     pub fn bound(&self) -> Bound {
-        if self.loader > self.all.device.max(self.all.launch) {
+        let mut computing = self.all.device.max(self.all.launch);
+        computing += self.network.exposed;
+        if self.loader > computing {
             return Bound::Loader;
+        }
+        if self.network.exposed > self.all.device.max(self.all.launch) {
+            return Bound::Network;
         }
         if self.all.launch > self.all.device {
             return Bound::Launches;
@@ -314,9 +341,17 @@ impl StepTime {
         }
     }
 
-    fn add(&mut self, launch: &Launch, machine: &Machine) {
+    fn add(&mut self, launch: &Launch, ran: Ran, machine: &Machine) {
         let times = launch.times;
-        let Ran { time, uses, on_device, on_host } = machine.run(launch);
+        let Ran { time, uses, on_device, on_host } = ran;
+        match &launch.kernel {
+            Kernel::Collective(collective) => {
+                self.all.launch += on_host;
+                return self.network.add(collective, times, on_device);
+            }
+            Kernel::Wait(_) => return,
+            _ => {}
+        }
         self.busy.add(&uses, time.us, times);
         self.linger +=
             Picoseconds::of(machine.host.linger).times(uses.kernels.saturating_mul(times));

@@ -52,6 +52,28 @@ fn parts_add_up_and_gpus_are_in_order() {
     assert!(times.len() > 15 && times.is_sorted(), "{times:?}");
 }
 
+#[test]
+fn a_step_of_several_gpus_waits_for_others() {
+    let model = ["time", "smollm2-135m", "--batch", "4", "--seq", "512", "--device", "a100-80gb"];
+    let outcome = highwater(&[&model[..], &["--gpus", "8", "--data-parallel", "fsdp"]].concat());
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let shown: Vec<&str> = outcome.stdout.lines().skip(6).take(6).collect();
+    expect![[""]].assert_eq(&shown.join("\n"));
+    let outcome = highwater(&[&model[..], &["--gpus", "8", "--json"]].concat());
+    let json: Value = serde_json::from_str(&outcome.stdout).expect("it is JSON");
+    let network = &json["step"]["network"];
+    let number = |key: &str| network[key].as_u64().expect("it is a number");
+    assert_eq!(network["link"].as_str(), Some("NVLink 3"));
+    assert!(number("exposed_picoseconds") < number("picoseconds"), "{network}");
+    assert_eq!(
+        network["exchanges"]["all_reduce"]["sent_bytes"].as_u64(),
+        Some(number("sent_bytes"))
+    );
+    let outcome = highwater(&[&model[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&outcome.stdout).expect("it is JSON");
+    assert_eq!(json["step"]["network"], Value::Null);
+}
+
 /// A form of a board is a row of its own, and one that there is not is refused.
 #[test]
 fn a_board_has_forms() {

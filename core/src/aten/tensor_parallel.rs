@@ -7,15 +7,23 @@
 //! Sources: `torch/distributed/tensor/{_api,_redistribute,placement_types}.py`, `_ops/_embedding_ops.py`, PyTorch 2.15.
 
 use super::embedding;
+use crate::bytes::Bytes;
+use crate::eager::exchange::{Exchange, Group};
 use crate::eager::layout::contiguous_strides;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::{DType, Dims};
 
+/// Ranks that have parts of a layer are neighbours.
+const fn group(parts: u64) -> Group {
+    Group { ranks: parts, apart: 1 }
+}
+
 /// `_c10d_functional::all_reduce`: a copy, which is reduced in place.
-fn reduced(rt: &Runtime, x: &Tensor) -> Tensor {
+fn reduced(rt: &Runtime, x: &Tensor, parts: u64) -> Tensor {
     rt.enter_operator("_c10d_functional::all_reduce");
     let y = rt.empty_like(x);
     rt.launch_elementwise(&[x], &[&y]);
+    rt.exchange(&[], Exchange::AllReduce.of(size(&y), group(parts)));
     y
 }
 
@@ -32,10 +40,15 @@ fn gathered(rt: &Runtime, x: &Tensor, parts: u64) -> Tensor {
     let sizes = last_scaled(x.sizes(), |n| n.saturating_mul(parts));
     rt.enter_operator("_c10d_functional::all_gather_into_tensor");
     let buffer = rt.empty(x.dtype(), &sizes);
+    rt.exchange(&[&buffer], Exchange::AllGather.of(size(&buffer), group(parts)));
     rt.enter_operator("aten::cat");
     let y = rt.empty(x.dtype(), &sizes);
     rt.launch_elementwise(&[&buffer], &[&y]);
     y
+}
+
+fn size(x: &Tensor) -> Bytes {
+    x.dtype().size().times(x.numel())
 }
 
 fn last_scaled(sizes: &[u64], scaled: impl Fn(u64) -> u64) -> Dims {
@@ -47,16 +60,16 @@ fn last_scaled(sizes: &[u64], scaled: impl Fn(u64) -> u64) -> Dims {
 }
 
 /// What every rank has goes into parts of a layer: the gradients of all are added.
-pub fn replicated(rt: &Runtime, x: &Tensor) -> Tensor {
+pub fn replicated(rt: &Runtime, x: &Tensor, parts: u64) -> Tensor {
     let y = x.alias(x.sizes(), x.strides());
-    rt.differentiable("_FromTorchTensorBackward", y, &[x], &[], |pass| {
-        vec![pass.grad().map(|grad| reduced(pass.rt, grad))]
+    rt.differentiable("_FromTorchTensorBackward", y, &[x], &[], move |pass| {
+        vec![pass.grad().map(|grad| reduced(pass.rt, grad, parts))]
     })
 }
 
 /// The sum over all ranks, which each has then; so does it its gradient.
-pub fn all_reduce(rt: &Runtime, x: &Tensor) -> Tensor {
-    let y = reduced(rt, x);
+pub fn all_reduce(rt: &Runtime, x: &Tensor, parts: u64) -> Tensor {
+    let y = reduced(rt, x, parts);
     rt.differentiable("RedistributeBackward", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -106,7 +119,7 @@ pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor, parts: u64) ->
         (embedding::rows(rt, weight, &own), mask)
     });
     drop(mask);
-    let y = reduced(rt, &rows);
+    let y = reduced(rt, &rows, parts);
     drop(rows);
     embedding::of_rows(rt, y, (weight, &table), indices)
 }

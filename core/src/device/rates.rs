@@ -4,6 +4,8 @@
 //! contradict each other (H100 NVL, H20, B200, GB200), the peak of tensor cores decides. They lie apart from `table.rs`,
 //! so that a program that never asks for times does not carry them.
 
+use std::fmt;
+
 use super::Device;
 
 /// What the memory is made of.
@@ -13,6 +15,47 @@ pub enum MemoryKind {
     Hbm,
     /// Chips on the board.
     Gddr,
+}
+
+/// What connects the GPUs of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// NVLink, from each GPU to each other one.
+    NvLink,
+    /// PCIe with 16 lanes. Bridges between pairs of cards, which some boards can have, are not assumed.
+    Pcie,
+}
+
+/// The link of a GPU to the others of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Which one.
+    pub kind: LinkKind,
+    /// COUNT: its generation.
+    pub generation: u32,
+    /// Bandwidth in GB/s as vendors publish it: both directions together.
+    pub bandwidth: u32,
+}
+
+impl Link {
+    const NVLINK_2: Self = Self { kind: LinkKind::NvLink, generation: 2, bandwidth: 300 };
+    const NVLINK_3: Self = Self { kind: LinkKind::NvLink, generation: 3, bandwidth: 600 };
+    const NVLINK_4: Self = Self { kind: LinkKind::NvLink, generation: 4, bandwidth: 900 };
+    const NVLINK_5: Self = Self { kind: LinkKind::NvLink, generation: 5, bandwidth: 1800 };
+    const PCIE_3: Self = Self { kind: LinkKind::Pcie, generation: 3, bandwidth: 32 };
+    /// PCIe 4.0.
+    pub const PCIE_4: Self = Self { kind: LinkKind::Pcie, generation: 4, bandwidth: 64 };
+    const PCIE_5: Self = Self { kind: LinkKind::Pcie, generation: 5, bandwidth: 128 };
+}
+
+/// `NVLink 4`, `PCIe 4.0`.
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            LinkKind::NvLink => write!(f, "NVLink {}", self.generation),
+            LinkKind::Pcie => write!(f, "PCIe {}.0", self.generation),
+        }
+    }
 }
 
 /// The vendor's figures for one form of a GPU.
@@ -40,6 +83,8 @@ pub struct Rates {
     pub watts: u32,
     /// FLOP of dense half-precision products with sums in fp32, in a clock of a multiprocessor.
     pub half_flop: u32,
+    /// How the GPUs of a node are connected.
+    pub link: Link,
 }
 
 impl Device {
@@ -68,6 +113,7 @@ const fn rates(memory: MemoryKind, l1_kib: u32, lanes: u32) -> Rates {
         lanes,
         watts: 0,
         half_flop: 0,
+        link: Link::PCIE_4,
     }
 }
 
@@ -79,10 +125,11 @@ const V100: Rates = Rates {
     l2_kib: 6144,
     watts: 300,
     half_flop: 1024,
+    link: Link::NVLINK_2,
     ..rates(MemoryKind::Hbm, 128, 64)
 };
 const V100_PCIE: Rates =
-    Rates { form: "PCIe", base_mhz: 1230, boost_mhz: 1380, watts: 250, ..V100 };
+    Rates { form: "PCIe", base_mhz: 1230, boost_mhz: 1380, watts: 250, link: Link::PCIE_3, ..V100 };
 const A100_40GB: Rates = Rates {
     form: "SXM",
     base_mhz: 1095,
@@ -91,15 +138,16 @@ const A100_40GB: Rates = Rates {
     l2_kib: 20_480,
     watts: 400,
     half_flop: 2048,
+    link: Link::NVLINK_3,
     ..AMPERE
 };
 const A100_80GB: Rates = Rates { base_mhz: 1275, bandwidth: 2039, ..A100_40GB };
-const TURING: Rates = rates(MemoryKind::Gddr, 96, 64);
+const TURING: Rates = Rates { link: Link::PCIE_3, ..rates(MemoryKind::Gddr, 96, 64) };
 const AMPERE: Rates = rates(MemoryKind::Hbm, 192, 64);
 const AMPERE_86: Rates = rates(MemoryKind::Gddr, 128, 128);
 const ADA: Rates = rates(MemoryKind::Gddr, 128, 128);
-const HOPPER: Rates = rates(MemoryKind::Hbm, 256, 128);
-const BLACKWELL_120: Rates = rates(MemoryKind::Gddr, 128, 128);
+const HOPPER: Rates = Rates { link: Link::PCIE_5, ..rates(MemoryKind::Hbm, 256, 128) };
+const BLACKWELL_120: Rates = Rates { link: Link::PCIE_5, ..rates(MemoryKind::Gddr, 128, 128) };
 
 const H100_SXM: Rates = Rates {
     form: "SXM",
@@ -109,6 +157,7 @@ const H100_SXM: Rates = Rates {
     l2_kib: 25_600,
     watts: 700,
     half_flop: 4096,
+    link: Link::NVLINK_4,
     ..HOPPER
 };
 
@@ -169,9 +218,22 @@ const RATES: &[(&str, Rates)] = &[
         },
     ),
     ("a100-40gb", A100_40GB),
-    ("a100-40gb", Rates { form: "PCIe", base_mhz: 765, watts: 250, ..A100_40GB }),
+    (
+        "a100-40gb",
+        Rates { form: "PCIe", base_mhz: 765, watts: 250, link: Link::PCIE_4, ..A100_40GB },
+    ),
     ("a100-80gb", A100_80GB),
-    ("a100-80gb", Rates { form: "PCIe", base_mhz: 1065, bandwidth: 1935, watts: 300, ..A100_80GB }),
+    (
+        "a100-80gb",
+        Rates {
+            form: "PCIe",
+            base_mhz: 1065,
+            bandwidth: 1935,
+            watts: 300,
+            link: Link::PCIE_4,
+            ..A100_80GB
+        },
+    ),
     (
         "a10",
         Rates {
@@ -370,6 +432,7 @@ const RATES: &[(&str, Rates)] = &[
             boost_mhz: 1785,
             bandwidth: 3938,
             watts: 400,
+            link: Link::PCIE_5,
             ..H100_SXM
         },
     ),
@@ -388,6 +451,7 @@ const RATES: &[(&str, Rates)] = &[
             l2_kib: 64_512,
             watts: 1000,
             half_flop: 8192,
+            link: Link::NVLINK_5,
             ..HOPPER
         },
     ),
@@ -400,6 +464,7 @@ const RATES: &[(&str, Rates)] = &[
             l2_kib: 64_512,
             watts: 1200,
             half_flop: 8192,
+            link: Link::NVLINK_5,
             ..HOPPER
         },
     ),

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use super::exchange::Collective;
 use super::recorder::Recorder;
 use super::{Runtime, Tensor};
 use crate::bytes::Bytes;
@@ -253,6 +254,10 @@ pub enum Kernel {
         /// COUNT: blocks of threads of all its kernels.
         blocks: u64,
     },
+    /// An exchange with other ranks.
+    Collective(Collective),
+    /// No kernel: what follows on its stream waits for all that was launched on this one.
+    Wait(Stream),
 }
 
 /// A product that stops at the largest number.
@@ -282,6 +287,8 @@ impl Kernel {
             Self::Elementwise { read, written }
             | Self::Reduction { read, written }
             | Self::Foreach { read, written, .. } => return read + written,
+            Self::Collective(collective) => return collective.whole,
+            Self::Wait(_) => return Bytes::ZERO,
             Self::Gemm { batch, rows, inner, columns, .. } => {
                 let sides =
                     [times(&[rows, inner]), times(&[inner, columns]), times(&[rows, columns])];
@@ -332,6 +339,7 @@ impl Kernel {
             Self::Embedding { .. } => Class::Embedding,
             Self::Attention { .. } => Class::Attention,
             Self::Foreach { .. } => Class::Foreach,
+            Self::Collective(_) | Self::Wait(_) => Class::Collective,
         }
     }
 
@@ -339,6 +347,7 @@ impl Kernel {
     pub const fn kernels(&self) -> u64 {
         match self {
             Self::Foreach { kernels, .. } => *kernels,
+            Self::Wait(_) => 0,
             _ => 1,
         }
     }
@@ -365,11 +374,13 @@ pub enum Class {
     Embedding,
     /// [`Kernel::Foreach`].
     Foreach,
+    /// [`Kernel::Collective`], and what waits for it.
+    Collective,
 }
 
 impl Class {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Gemm,
         Self::Convolution,
         Self::Attention,
@@ -379,6 +390,7 @@ impl Class {
         Self::Norm,
         Self::Embedding,
         Self::Foreach,
+        Self::Collective,
     ];
 
     /// The name in JSON: `gemm`.
@@ -393,6 +405,7 @@ impl Class {
             Self::Norm => "norm",
             Self::Embedding => "embedding",
             Self::Foreach => "foreach",
+            Self::Collective => "collective",
         }
     }
 }

@@ -69,6 +69,10 @@ fn launches_change_no_event() {
         ("bert-tiny", "attention=eager optimizer=adafactor zero-grad=end"),
         ("resnet18", "precision=amp-bf16 optimizer-impl=for-loop"),
         ("resnet18", "memory-format=channels-last weight-decay=true optimizer=adam"),
+        ("bert-tiny", "gpus=8 data-parallel=ddp"),
+        ("bert-tiny", "gpus=8 data-parallel=zero-1 bucket-view=true find-unused=true"),
+        ("bert-tiny", "mesh=replicate=2,dp=4 data-parallel=fsdp param-type=bf16"),
+        ("pythia-14m", "mesh=tp=2 clip-grad-norm=true"),
     ];
     for (name, settings) in settings {
         let entry = catalogue::find(name).expect("the catalogue has it");
@@ -89,8 +93,9 @@ fn launches_change_no_event() {
             if launching {
                 rt.record_launches(Script::of(&config).expect("a script").steady);
             }
+            let hooks = parallel::hooks(&program, &config).expect("there are such ranks");
             let (trace, _, launches) =
-                step::run(rt, &program, &loss, &config, &(), &sink).expect("it runs");
+                step::run(rt, &program, &loss, &config, &*hooks, &sink).expect("it runs");
             let Trace { events, operators, modules, storages, labels, phases, .. } = trace;
             ((events, operators, modules, storages, labels, phases), launches.list.len())
         };

@@ -46,7 +46,7 @@ pub(super) fn parts(stated: Option<i64>) -> u64 {
 }
 
 fn all_reduce_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let y = aten::all_reduce(call.rt, &call.need(0)?);
+    let y = aten::all_reduce(call.rt, &call.need(0)?, parts(call.node.int("parts")));
     call.set(0, y);
     Ok(())
 }
@@ -58,7 +58,7 @@ fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 fn replicated_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let y = aten::replicated(call.rt, &call.need(0)?);
+    let y = aten::replicated(call.rt, &call.need(0)?, parts(call.node.int("parts")));
     call.set(0, y);
     Ok(())
 }

@@ -17,12 +17,13 @@ use super::zero::Shares;
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::eager::autograd::Leaf;
+use crate::eager::exchange::{Exchange, Group};
 use crate::eager::{Runtime, Tensor};
 use crate::step::Parameter;
 use crate::step::hooks::{Direction, Hooks};
 use crate::step::modules::{ModuleId, Modules};
 use crate::tensor::DType;
-use crate::trace::{Category, StorageId};
+use crate::trace::{Category, StorageId, Stream};
 
 /// SIZE: of what is sent at a time, at the start and of buffers (`broadcast_bucket_size`).
 const BROADCAST: Bytes = Bytes::mib(250);
@@ -32,12 +33,15 @@ const FIRST: Bytes = Bytes::mib(1);
 const USUAL: u64 = 25;
 /// COUNT: pieces that are sent at a time.
 const IN_FLIGHT: usize = 2;
+/// Where NCCL runs.
+const NETWORK: Stream = Stream(4);
 
 /// What DDP does around the step of one rank.
 #[derive(Debug)]
 pub(super) struct Ddp {
     /// Sizes of the first bucket and of all others.
     caps: [Bytes; 2],
+    group: Group,
     views: bool,
     finds_unused: bool,
     /// COUNT: backward passes of a step that reduce nothing, each before the last.
@@ -59,6 +63,8 @@ pub(super) struct Ddp {
 struct Bucket {
     whole: Tensor,
     slots: Vec<Slot>,
+    /// COUNT: gradients that a backward has copied into it.
+    filled: Cell<usize>,
 }
 
 /// A gradient's place.
@@ -69,12 +75,13 @@ struct Slot {
 }
 
 impl Ddp {
-    pub(super) fn of(config: &Config, shares: Option<Shares>) -> Self {
+    pub(super) fn of(config: &Config, group: Group, shares: Option<Shares>) -> Self {
         let cap = Bytes::mib(config.bucket_cap.get());
         let first = if config.bucket_cap.get() == USUAL { FIRST } else { cap };
         let accumulated = config.accumulate.get().saturating_sub(1);
         Self {
             caps: [first, cap],
+            group,
             views: config.bucket_view,
             finds_unused: config.find_unused,
             unreduced: if config.no_sync { accumulated } else { 0 },
@@ -99,9 +106,41 @@ impl Ddp {
             let numel = slots.iter().map(|slot| slot.like.numel()).sum();
             let dtype = slots.first().map_or(DType::Float32, |slot| slot.like.dtype());
             let whole = rt.empty_for(Category::Communication, dtype, &[numel]);
-            Bucket { whole, slots }
+            Bucket { whole, slots, filled: Cell::new(0) }
         });
         self.buckets.replace(made.collect());
+    }
+
+    /// A gradient is copied into its bucket; the bucket that is full then is reduced.
+    fn fill(&self, rt: &Runtime, bucket: &Bucket, slot: &Slot) {
+        rt.launch_copy(&slot.like, &slot.like);
+        bucket.filled.set(bucket.filled.get().saturating_add(1));
+        if bucket.filled.get() == bucket.slots.len() {
+            self.reduce(rt, bucket);
+        }
+    }
+
+    fn reduce(&self, rt: &Runtime, bucket: &Bucket) {
+        let all = Exchange::AllReduce.of(size_of(&bucket.whole), self.group);
+        rt.exchange_on(NETWORK, &[], all);
+    }
+
+    /// The backward waits for all buckets, and copies them into gradients that are no views.
+    fn finish(&self, rt: &Runtime) {
+        rt.enter_operator("all_reduce");
+        for bucket in self.buckets.borrow().iter() {
+            if bucket.filled.replace(0) < bucket.slots.len() {
+                self.reduce(rt, bucket);
+            }
+        }
+        if let Some(used) = self.used.borrow().as_ref() {
+            rt.exchange_on(NETWORK, &[], Exchange::AllReduce.of(size_of(used), self.group));
+        }
+        rt.wait_for(NETWORK);
+        let copied = self.buckets.borrow();
+        for slot in copied.iter().flat_map(|bucket| &bucket.slots).filter(|_| !self.views) {
+            rt.launch_copy(&slot.like, &slot.like);
+        }
     }
 
     /// Buckets in the order in which gradients arrived, once that is known.
@@ -160,7 +199,7 @@ fn size_of(tensor: &Tensor) -> Bytes {
 }
 
 /// `broadcast_coalesced`: pieces are put together, sent, and copied back.
-fn broadcast(rt: &Runtime, tensors: &[Tensor]) {
+fn broadcast(rt: &Runtime, tensors: &[Tensor], group: Group) {
     rt.enter_operator("aten::flatten_dense_tensors");
     let mut flying: VecDeque<Tensor> = VecDeque::new();
     for piece in grouped(tensors.to_vec(), [BROADCAST; 2], |tensor| tensor) {
@@ -169,7 +208,9 @@ fn broadcast(rt: &Runtime, tensors: &[Tensor]) {
         }
         let numel = piece.iter().map(Tensor::numel).sum();
         let dtype = piece.first().map_or(DType::Float32, Tensor::dtype);
-        flying.push_back(rt.empty_for(Category::Communication, dtype, &[numel]));
+        let sent = rt.empty_for(Category::Communication, dtype, &[numel]);
+        rt.exchange(&[], Exchange::Broadcast.of(size_of(&sent), group));
+        flying.push_back(sent);
     }
     flying.into_iter().for_each(drop);
 }
@@ -187,7 +228,7 @@ impl Hooks for Ddp {
         let is_parameter = |tensor: &Tensor| known.contains(&tensor.storage_id());
         let (whole, buffers): (Vec<Tensor>, Vec<Tensor>) =
             state.iter().map(Tensor::detach).partition(is_parameter);
-        broadcast(rt, &[whole, buffers.clone()].concat());
+        broadcast(rt, &[whole, buffers.clone()].concat(), self.group);
         self.buffers.replace(buffers);
         let slot = |parameter: &Parameter| Slot {
             name: parameter.leaf.name().to_owned(),
@@ -227,7 +268,14 @@ impl Hooks for Ddp {
         }
         let buffers = self.buffers.borrow();
         if !buffers.is_empty() {
-            broadcast(rt, &buffers);
+            broadcast(rt, &buffers, self.group);
+        }
+    }
+
+    fn after_module(&self, rt: &Runtime, _: &Modules, module: ModuleId, direction: Direction) {
+        let is_reduced = self.passes.get() > self.unreduced;
+        if module == ModuleId::MODEL && direction == Direction::Backward && is_reduced {
+            self.finish(rt);
         }
     }
 
@@ -247,27 +295,37 @@ impl Hooks for Ddp {
         outputs.iter().map(copy).collect()
     }
 
-    fn after_accumulation(&self, _rt: &Runtime, leaf: &Leaf) {
+    fn after_accumulation(&self, rt: &Runtime, leaf: &Leaf) {
         if self.passes.get() <= self.unreduced {
             return;
         }
         let buckets = self.buckets.borrow();
-        let places = buckets
-            .iter()
-            .flat_map(|bucket| bucket.slots.iter().map(move |slot| (&bucket.whole, slot)));
-        let Some((whole, slot)) = places.into_iter().find(|(_, slot)| slot.name == leaf.name())
+        let places =
+            buckets.iter().flat_map(|bucket| bucket.slots.iter().map(move |slot| (bucket, slot)));
+        let Some((bucket, slot)) = places.into_iter().find(|(_, slot)| slot.name == leaf.name())
         else {
             return;
         };
         if let Some(arrived) = self.arrived.borrow_mut().as_mut() {
             arrived.push(slot.clone());
         }
+        rt.enter_operator("all_reduce");
+        self.fill(rt, bucket, slot);
         if self.views {
-            leaf.set(whole.alias(slot.like.sizes(), slot.like.strides()));
+            leaf.set(bucket.whole.alias(slot.like.sizes(), slot.like.strides()));
         }
     }
 
-    fn after_optimizer(&self, _rt: &Runtime, _parameters: &[Parameter]) {
+    fn after_optimizer(&self, rt: &Runtime, _parameters: &[Parameter]) {
         self.passes.set(0);
+        if self.shares.is_some() {
+            // Each parameter comes from the rank that has updated it.
+            rt.enter_operator("broadcast");
+            for slot in self.buckets.borrow().iter().flat_map(|bucket| &bucket.slots) {
+                let sent = Exchange::Broadcast.of(size_of(&slot.like), self.group);
+                rt.exchange_on(NETWORK, &[], sent);
+            }
+            rt.wait_for(NETWORK);
+        }
     }
 }

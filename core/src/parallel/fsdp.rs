@@ -20,6 +20,7 @@ use std::rc::Rc;
 use crate::bytes::Bytes;
 use crate::config::{Config, Ranks, Switch};
 use crate::eager::autograd::Leaf;
+use crate::eager::exchange::{Exchange, Group};
 use crate::eager::layout::contiguous_strides;
 use crate::eager::{Runtime, Tensor, kernels};
 use crate::graph::ValueId;
@@ -38,6 +39,8 @@ const SCATTER: Stream = Stream(2);
 
 /// Where copies of the sharded model average their gradients.
 const AVERAGE: Stream = Stream(3);
+/// An event behind the newest copy out of a buffer: a stream that does nothing but wait.
+const COPIED: Stream = Stream(5);
 
 /// What `fully_shard` does around the step of one rank.
 #[derive(Debug)]
@@ -46,6 +49,10 @@ pub(super) struct Fsdp {
     parts: u64,
     /// The part of this rank.
     part: u64,
+    /// Ranks that have the other parts.
+    shares: Group,
+    /// Ranks that have the same part (HSDP).
+    copies: Group,
     /// Whether there are copies of the sharded model (HSDP).
     replicates: bool,
     /// The types in which parameters are gathered and gradients reduced, if they are stated.
@@ -56,6 +63,8 @@ pub(super) struct Fsdp {
     reshards: Switch,
     /// Whether shards wait on the host.
     offloads: bool,
+    /// Whether gradients are clipped by the norm of all of them.
+    clips: bool,
     /// COUNT: backward passes of a step that reduce nothing, each before the last.
     unreduced: u64,
     /// The root first, as in `all_states`.
@@ -155,12 +164,15 @@ impl Fsdp {
         Self {
             parts: ranks.data,
             part: config.rank.0.unwrap_or_default().checked_rem(ranks.data).unwrap_or_default(),
+            shares: Group { ranks: ranks.data, apart: 1 },
+            copies: Group { ranks: ranks.replicate, apart: ranks.data },
             replicates: ranks.replicate > 1,
             gathers_as: config.param_type.dtype(),
             stores_as: config.precision.converts_to().unwrap_or(DType::Float32),
             reduces_as: config.reduce_type.dtype(),
             reshards: config.reshard,
             offloads: config.cpu_offload,
+            clips: config.clips(),
             unreduced: if config.no_sync { accumulated } else { 0 },
             units,
             by_path,
@@ -232,6 +244,7 @@ impl Fsdp {
             }
             let numel = if self.parts > 1 { padded.saturating_mul(self.parts) } else { 0 };
             let buffer = rt.empty_for(Category::Communication, dtype, &[numel]);
+            rt.exchange(&[&buffer], Exchange::AllGather.of(size_of(&buffer), self.shares));
             parts.into_iter().rev().for_each(drop);
             buffer
         });
@@ -243,9 +256,11 @@ impl Fsdp {
         let Some(buffer) = unit.buffer.take() else { return };
         if is_forward {
             drop(self.kept.take());
+            rt.on_stream(GATHER, || rt.wait_for(COPIED));
         }
         let members = unit.members.borrow();
         rt.enter_operator("fsdp::split_with_sizes_copy");
+        rt.wait_for(GATHER);
         let whole = members.iter().map(|member| {
             let numel = member.padded(self.parts).saturating_mul(self.parts);
             rt.empty_for(Category::Communication, buffer.dtype(), &[numel])
@@ -257,6 +272,7 @@ impl Fsdp {
             drop(rt.empty(DType::UInt8, &[split_table(&pieces.collect::<Vec<_>>(), self.parts).0]));
         }
         unit.is_whole.set(true);
+        rt.on_stream(if is_forward { COPIED } else { GATHER }, || rt.wait_for(Stream::DEFAULT));
         if is_forward && self.parts > 1 {
             self.kept.replace(Some(buffer));
         }
@@ -300,7 +316,9 @@ impl Fsdp {
             }
         }
         Self::free(unit);
-        drop(self.reduced.take());
+        if self.reduced.take().is_some() {
+            rt.wait_for(SCATTER);
+        }
         let Some(&(first, _)) = reduced.first() else { return };
         let stored = first.stored;
         let dtype = self.reduces_as.unwrap_or(stored);
@@ -320,7 +338,14 @@ impl Fsdp {
         rt.enter_operator("reduce_scatter");
         let output =
             rt.on_stream(SCATTER, || rt.empty_for(Category::Communication, dtype, &[numel]));
+        rt.exchange_on(
+            SCATTER,
+            &[&output],
+            Exchange::ReduceScatter.of(size_of(&input), self.shares),
+        );
         if self.replicates {
+            let average = Exchange::AllReduce.of(size_of(&output), self.copies);
+            rt.on_stream(SCATTER, || rt.exchange_on(AVERAGE, &[], average));
             self.averaged.borrow_mut().push(output.clone());
         }
         let output = if dtype == stored {
@@ -367,6 +392,9 @@ impl Fsdp {
             }
             unit.places.borrow_mut().clear();
         }
+        for stream in [SCATTER, AVERAGE] {
+            rt.wait_for(stream);
+        }
         for unit in &self.units {
             drop(unit.buffer.take());
         }
@@ -375,6 +403,10 @@ impl Fsdp {
         self.order.borrow_mut().clear();
         drop(self.reduced.take());
     }
+}
+
+fn size_of(tensor: &Tensor) -> Bytes {
+    tensor.dtype().size().times(tensor.numel())
 }
 
 /// COUNT: bytes that a block of threads copies at a time.
@@ -497,6 +529,10 @@ impl Hooks for Fsdp {
             }
             Direction::Forward if unit.state.get() == State::Backward => {}
             Direction::Forward => {
+                if at == 0 {
+                    // The optimizer's step comes first.
+                    rt.on_stream(GATHER, || rt.wait_for(Stream::DEFAULT));
+                }
                 self.gather(rt, unit);
                 self.unpack(rt, unit, true);
             }
@@ -531,6 +567,15 @@ impl Hooks for Fsdp {
                     drop(self.kept.take());
                 }
             }
+        }
+    }
+
+    fn before_optimizer(&self, rt: &Runtime, parameters: &[Parameter]) {
+        if self.clips {
+            // A norm for each gradient, of its part.
+            let count = u64::try_from(parameters.len()).unwrap_or(u64::MAX);
+            let norms = DType::Float32.size().times(count);
+            rt.exchange(&[], Exchange::AllReduce.of(norms, self.shares));
         }
     }
 

@@ -1,11 +1,9 @@
 //! When the events of a run happen.
 
-use std::collections::BTreeMap;
-
-use super::machine::{Machine, Ran};
+use super::machine::Machine;
+use super::network::Queues;
 use super::{Bound, Gpu, Picoseconds};
 use crate::eager::Launches;
-use crate::trace::Stream;
 
 /// Moments of a run: an event happens when the kernels that were launched before it have run, on all streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,35 +14,6 @@ pub struct Clock {
     pub bounds: Vec<Option<Bound>>,
 }
 
-/// The host and the streams of the device, each with its own time.
-#[derive(Debug, Default)]
-struct Queues {
-    host: Picoseconds,
-    streams: BTreeMap<Stream, Picoseconds>,
-}
-
-impl Queues {
-    /// The host launches a kernel, which begins when its stream is free; returns how long the stream waits for it.
-    fn launch(
-        &mut self,
-        stream: Stream,
-        on_host: Picoseconds,
-        on_device: Picoseconds,
-    ) -> Picoseconds {
-        self.host += on_host;
-        let queue = self.streams.entry(stream).or_default();
-        let idle = Picoseconds(self.host.0.saturating_sub(queue.0));
-        *queue += idle;
-        *queue += on_device;
-        idle
-    }
-
-    /// When all that was launched has run.
-    fn now(&self) -> Picoseconds {
-        self.streams.values().copied().max().unwrap_or_default()
-    }
-}
-
 impl Clock {
     /// The moments of events, of which the first come first, in a run with these launches.
     pub fn of(launches: &Launches, gpu: Gpu, events: &[usize]) -> Self {
@@ -53,14 +22,18 @@ impl Clock {
         let mut queues = Queues::default();
         let mut list = launches.list.iter().peekable();
         for &event in events {
-            let mut spent =
-                [Bound::Arithmetic, Bound::Bandwidth, Bound::Launches].map(|bound| (bound, 0));
+            let mut spent = [Bound::Arithmetic, Bound::Bandwidth, Bound::Launches, Bound::Network]
+                .map(|bound| (bound, 0));
             while let Some(launch) = list.next_if(|launch| launch.event <= event) {
-                let Ran { time, on_device, on_host, .. } = machine.run(launch);
-                let idle = queues.launch(launch.stream, on_host, on_device);
+                let ran = machine.run(launch);
+                let waits = queues.launch(launch, &ran);
                 for (bound, sum) in &mut spent {
-                    *sum += if *bound == time.bound { on_device.0 } else { 0 };
-                    *sum += if *bound == Bound::Launches { idle.0 } else { 0 };
+                    *sum += match *bound {
+                        Bound::Launches => waits.host.0,
+                        Bound::Network => waits.network.0,
+                        bound if bound == ran.time.bound => ran.on_device.0,
+                        _ => 0,
+                    };
                 }
             }
             let most = spent.into_iter().max_by_key(|(_, sum)| *sum).filter(|(_, sum)| *sum > 0);
@@ -79,7 +52,7 @@ mod tests {
     use crate::device;
     use crate::eager::{Kernel, Runtime};
     use crate::tensor::DType;
-    use crate::trace::Phase;
+    use crate::trace::{Phase, Stream};
 
     /// The moment after two kernels of the same length, each on a stream.
     fn moment(streams: [u32; 2]) -> u64 {

@@ -1,13 +1,14 @@
 //! The constants that `tests/times/fit.py` fitted to measured kernels, `tests/times/networks.py` to whole steps, and
-//! `tests/times/published.py` to published ones.
+//! `tests/times/published.py` to published ones; and published measurements of exchanges between GPUs.
 
 use crate::decimal;
 
 /// Name, value, and in comments the meaning and the unit of each.
-const TEXTS: [&str; 3] = [
+const TEXTS: [&str; 4] = [
     include_str!("../../../tests/times/constants.toml"),
     include_str!("../../../tests/times/networks.toml"),
     include_str!("../../../tests/times/published.toml"),
+    include_str!("../../../tests/times/links.toml"),
 ];
 
 /// Declares [`Constants`] and how they are read.
@@ -49,7 +50,8 @@ constants! {
     half_64x64, half_128x32, half_latency, conv_peak, conv_filter, conv_odd, turn, group_first, group_last,
     group_filter, group_filter_last, depthwise_first, depthwise_last, depthwise_filter_first,
     depthwise_filter_last, attention_peak, norm_latency, batch_norm_rate, interval,
-    interval_unfitted, host_typical, winograd, tf32_peak,
+    interval_unfitted, host_typical, winograd, tf32_peak, nvlink_share, pcie_share, nic_share, nic_gbs,
+    exchange_near, exchange_far,
 }
 
 #[cfg(test)]

@@ -17,8 +17,10 @@ impl StepTime {
     pub fn interval(&self) -> (Picoseconds, Picoseconds) {
         const PER_MICROSECOND: f64 = 1e6;
         let constants = Constants::read();
-        let all = self.all.device.0.max(1) as f64;
-        let share = (self.unfitted.device.0 as f64 / all).min(1.0);
+        // What exchanges add is not measured here, either.
+        let exposed = self.network.exposed.0;
+        let all = self.all.device.0.saturating_add(exposed).max(1) as f64;
+        let share = (self.unfitted.device.0.saturating_add(exposed) as f64 / all).min(1.0);
         let factor = 1.0 + constants.interval + constants.interval_unfitted * share;
         let step = self.step().0 as f64 / PER_MICROSECOND;
         (Picoseconds::of(step / factor), Picoseconds::of(step * factor))

@@ -3,7 +3,8 @@
 use super::constants::Constants;
 use super::host::Host;
 use super::model::{Model, Time};
-use super::{Gpu, Picoseconds, Use};
+use super::{Bound, Gpu, Picoseconds, Use, network};
+use crate::eager::exchange::Collective;
 use crate::eager::launch::{Kernel, Launch};
 use crate::tensor::DType;
 
@@ -83,6 +84,15 @@ impl Machine {
         reason = "times are estimates in floats; no sum of bytes is"
     )]
     pub(super) fn run(&self, launch: &Launch) -> Ran {
+        match launch.kernel {
+            Kernel::Collective(collective) => return self.exchange(launch, &collective),
+            Kernel::Wait(_) => {
+                let time = Time { us: 0.0, bound: Bound::Network, is_fitted: true };
+                let (on_device, on_host) = Default::default();
+                return Ran { time, uses: Use::NONE, on_device, on_host };
+            }
+            _ => {}
+        }
         let (time, uses) = (self.model.time(launch), self.uses(&launch.kernel, launch.dtype));
         if self.launched == Launched::InGraph {
             // The gap and the shortest time were fitted to kernels that the host starts one by one.
@@ -96,5 +106,14 @@ impl Machine {
         // The host that was measured is fast.
         let host = self.host.microseconds(launch) * self.constants.host_typical;
         Ran { time, uses, on_device: of(time.us), on_host: of(host) }
+    }
+
+    /// Runs an exchange with other ranks.
+    #[expect(clippy::float_arithmetic, reason = "times are estimates in floats")]
+    fn exchange(&self, launch: &Launch, collective: &Collective) -> Ran {
+        let time = network::time(collective, &self.gpu.rates, &self.constants);
+        let host = self.host.microseconds(launch) * self.constants.host_typical;
+        let of = |us| Picoseconds::of(us).times(launch.times);
+        Ran { time, uses: Use::NONE, on_device: of(time.us), on_host: of(host) }
     }
 }

@@ -186,6 +186,8 @@ impl Model {
             Kernel::Reduction { .. } | Kernel::Embedding { .. } | Kernel::Foreach { .. } => {
                 moves(memory(), false)
             }
+            // `network` has their time.
+            Kernel::Collective(_) | Kernel::Wait(_) => moves(0.0, true),
         }
     }
 

@@ -26,6 +26,11 @@ impl Timing {
         name(self.device, self.gpu)
     }
 
+    /// SIZE: what a rank sends to others in a step, by rings; none on one GPU.
+    pub fn sent(&self) -> Bytes {
+        self.time.network.sent()
+    }
+
     /// COUNT: samples in a second, in hundredths.
     pub fn samples_per_second(&self) -> u64 {
         per_second(self.samples.saturating_mul(100), self.time.step())

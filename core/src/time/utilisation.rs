@@ -161,6 +161,16 @@ const MEGA: f64 = 1000.0;
 const KIB: f64 = 1024.0;
 
 impl Use {
+    /// Nothing is used.
+    pub(super) const NONE: Self = Self {
+        kernels: 0,
+        share: 0.0,
+        occupancy: 0.0,
+        moving_us: 0.0,
+        tensor_us: 0.0,
+        dram_us: 0.0,
+    };
+
     /// What a kernel of elements of this type uses.
     pub(super) fn of(kernel: &Kernel, dtype: DType, gpu: Gpu, constants: &Constants) -> Self {
         let grid = Grid::of(kernel, dtype, gpu);
@@ -227,6 +237,7 @@ impl Grid {
                 Self { blocks: blocks.max(1.0), threads: 128.0, multiplies: true }
             }
             Kernel::Foreach { blocks, .. } => light(blocks as f64, 512.0),
+            Kernel::Collective(_) | Kernel::Wait(_) => light(0.0, 0.0),
         }
     }
 

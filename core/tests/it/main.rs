@@ -29,6 +29,7 @@ mod levers;
 mod loops;
 mod losses;
 mod measured;
+mod network;
 mod node_cases;
 mod observed;
 mod onnx;

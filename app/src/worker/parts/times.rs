@@ -202,6 +202,8 @@ const fn number(bound: Bound) -> u8 {
         Bound::Arithmetic => 1,
         Bound::Bandwidth => 2,
         Bound::Launches | Bound::Loader => 3,
+        // The strip has no colour for it.
+        Bound::Network => 0,
     }
 }
 
@@ -372,6 +374,7 @@ fn of_bound(bound: Bound) -> Phrase {
         Bound::Arithmetic => phrase("arithmetic", &[]),
         Bound::Bandwidth => phrase("memory", &[]),
         Bound::Launches | Bound::Loader => phrase("the host", &[]),
+        Bound::Network => phrase("other GPUs", &[]),
     }
 }
 
@@ -398,5 +401,6 @@ fn of_class(class: Class) -> Phrase {
         Class::Norm => phrase("normalisations", &[]),
         Class::Embedding => phrase("embeddings", &[]),
         Class::Foreach => phrase("over lists of tensors (foreach)", &[]),
+        Class::Collective => phrase("communication between GPUs", &[]),
     }
 }
