@@ -8,11 +8,12 @@ use std::thread;
 use highwater_core::device;
 use highwater_core::estimate::{LargestBatch, Stages};
 use highwater_core::levers::{Facts, Scale, Scaled, WAYS, Way};
+use highwater_core::time::{Picoseconds, rate};
 use highwater_core::{Config, Error, Model};
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::table::{Cell, Table};
+use crate::table::{Align, Cell, Table};
 use crate::text::{BAD, CAUTION, FAINT, GOOD, HEAD};
 
 /// COUNT: columns of the table: the number of GPUs, and one for each way.
@@ -92,10 +93,43 @@ fn text(name: &str, config: &Config, counts: &[NonZeroU64], cells: &[Scaled]) ->
         }));
     }
     text += &table.render("  ");
+    text += &paces(counts, cells);
     if let Some(Scaled { gpus: 2.., code, .. }) = simplest {
         writeln!(text, "\n{FAINT}{}{FAINT:#}", code.trim_end()).ok();
     }
     text
+}
+
+/// How fast the simplest way is that fits on each number of GPUs.
+fn paces(counts: &[NonZeroU64], cells: &[Scaled]) -> String {
+    let mut table = Table::new([
+        Align::Left,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+    ]);
+    let heads = ["GPUs", "simplest way", "step", "waits for others", "each sends", "samples/s"];
+    table.row(heads.map(|head| Cell::styled(head, HEAD)));
+    let mut is_any = false;
+    for gpus in counts {
+        let here: Vec<_> = cells.iter().filter(|cell| cell.gpus == gpus.get()).cloned().collect();
+        let Some((cell, pace)) = simplest(&here).and_then(|cell| Some((cell, cell.pace?))) else {
+            continue;
+        };
+        is_any = true;
+        let way = if cell.gpus == 1 { "one GPU" } else { named(&cell.way) };
+        table.row([
+            gpus.to_string().into(),
+            way.into(),
+            Picoseconds(pace.step).to_string().into(),
+            Picoseconds(pace.exposed).to_string().into(),
+            pace.sent.to_string().into(),
+            rate(pace.samples_per_second()).into(),
+        ]);
+    }
+    if is_any { format!("\n{}", table.render("  ")) } else { String::new() }
 }
 
 fn cell(scaled: &Scaled) -> Cell {
@@ -116,7 +150,7 @@ fn named(id: &str) -> &str {
 
 fn json(cells: &[Scaled]) -> Value {
     let row = |cell: &Scaled| {
-        let Scaled { gpus, way, outcome, largest, code, config } = cell;
+        let Scaled { gpus, way, outcome, largest, pace, code, config } = cell;
         json!({
             "gpus": gpus,
             "way": way,
@@ -127,6 +161,10 @@ fn json(cells: &[Scaled]) -> Value {
             "usable": outcome.verdict.usable(),
             "verdict": outcome.verdict.verdict,
             "largest_batch": largest.and_then(LargestBatch::proposed),
+            "step_picoseconds": pace.map(|pace| pace.step),
+            "exposed_picoseconds": pace.map(|pace| pace.exposed),
+            "sent_bytes": pace.map(|pace| pace.sent),
+            "samples": pace.map(|pace| pace.samples),
             "code": code,
         })
     };

@@ -10,7 +10,7 @@ mod table;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::scale::{Scale, Scaled, WAYS, Way};
+pub use self::scale::{Pace, Scale, Scaled, WAYS, Way};
 pub use self::search::{Plan, Search, Searched};
 pub use self::table::LEVERS;
 use crate::bytes::Bytes;

@@ -7,6 +7,7 @@ use highwater_core::Report;
 use highwater_core::config::Config;
 use highwater_core::estimate::{LargestBatch, RankLine};
 use highwater_core::levers::{Scale, Scaled, WAYS, Way};
+use highwater_core::time::{Picoseconds, rate};
 use leptos::prelude::*;
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
@@ -107,6 +108,7 @@ fn told(pieces: &[Piece], report: &Report, on_config: Callback<Config>) -> impl 
             )}
         </p>
         {table(&cells, pieces.len(), on_config)}
+        {paces(&cells)}
         {code}
     }
 }
@@ -193,6 +195,47 @@ fn table(cells: &[Scaled], known: usize, on_config: Callback<Config>) -> impl In
             </table>
         </div>
     }
+}
+
+/// How fast the simplest way is that fits on each number of GPUs; nothing where none is known.
+fn paces(cells: &[Scaled]) -> Option<impl IntoView + use<>> {
+    let row = |gpus: u64| {
+        let mut here = cells.iter().filter(|cell| cell.gpus == gpus);
+        let cell = here.find(|cell| cell.outcome.verdict.verdict.survives())?;
+        let pace = cell.pace?;
+        let way = Way::named(&cell.way).filter(|_| gpus > 1);
+        let way = way.map_or_else(|| tr("one GPU"), |way| tr(way.name));
+        Some(view! {
+            <tr>
+                <th scope="row">{gpus}</th>
+                <td>{way}</td>
+                <td class="number">{Picoseconds(pace.step).to_string()}</td>
+                <td class="number">{Picoseconds(pace.exposed).to_string()}</td>
+                {super::parts::cell(pace.sent)}
+                <td class="number">{rate(pace.samples_per_second())}</td>
+            </tr>
+        })
+    };
+    let rows: Vec<_> = Scale::COUNTS.into_iter().filter_map(row).collect();
+    let heads = view! {
+        {column(tr("GPUs"), false)} {column(tr("simplest way"), false)} {column(tr("step"), true)}
+        {column(tr("waits for others"), true)} {column(tr("each sends"), true)}
+        {column(tr("samples/s"), true)}
+    };
+    let title = tr("How long a step takes");
+    (!rows.is_empty()).then(|| {
+        view! {
+            <h3 class="times-title">{title.clone()}</h3>
+            <div class="scroll-sideways" tabindex="0" role="region" aria-label=title>
+                <table class="table">
+                    <thead>
+                        <tr>{heads}</tr>
+                    </thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            </div>
+        }
+    })
 }
 
 fn cell(found: &Scaled, way: &Way, on_config: Callback<Config>) -> impl IntoView + use<> {

@@ -5,9 +5,11 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 
 use super::{Facts, Lever, Outcome};
+use crate::bytes::Bytes;
 use crate::config::{Config, DataParallel, Mesh, Rank};
+use crate::device;
 use crate::error::{Error, ErrorKind};
-use crate::estimate::{LargestBatch, Model, Stages};
+use crate::estimate::{LargestBatch, Model, Stages, Timings};
 
 /// COUNT: GPUs of a node, which layers are divided within.
 const NODE: u64 = 8;
@@ -65,8 +67,33 @@ pub struct Scaled {
     pub outcome: Outcome,
     /// How far the batch of each GPU can go; `None` where the model has no batch.
     pub largest: Option<LargestBatch>,
+    /// How fast it is; `None` where it does not fit, or no rates of the GPU are published.
+    pub pace: Option<Pace>,
     /// What to write in Python, and how it is started.
     pub code: String,
+}
+
+/// How fast a step on several GPUs is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// PICOSECONDS: a step, with what of its exchanges computation does not hide.
+    pub step: u64,
+    /// PICOSECONDS: exchanges that computation does not hide.
+    pub exposed: u64,
+    /// SIZE: what each GPU sends to others in a step.
+    pub sent: Bytes,
+    /// COUNT: samples of a step on all GPUs.
+    pub samples: u64,
+}
+
+impl Pace {
+    /// COUNT: samples in a second on all GPUs, in hundredths.
+    pub fn samples_per_second(&self) -> u64 {
+        const SECOND: u128 = 1_000_000_000_000;
+        let rate =
+            (u128::from(self.samples) * 100 * SECOND).div_euclid(u128::from(self.step.max(1)));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
 }
 
 /// A training whose number of GPUs is varied.
@@ -153,8 +180,24 @@ impl Scale {
         };
         let line = model.batch_line(&config, stages);
         let largest = model.largest_batch(&config, &config.device, &line, stages)?;
+        let fits = outcome.verdict.verdict.survives();
+        let pace = fits.then(|| Self::pace(&config, model, stages)).flatten();
         let way = way.id.to_owned();
-        Ok(Some(Scaled { gpus: gpus.get(), way, config, outcome, largest, code }))
+        Ok(Some(Scaled { gpus: gpus.get(), way, config, outcome, largest, pace, code }))
+    }
+
+    fn pace(config: &Config, model: &Model, stages: &mut Stages) -> Option<Pace> {
+        let device = device::find(&config.device).ok()?;
+        let timing = Timings::new(model, config, stages).on(device).ok()?;
+        let ranks = config.ranks().ok()?;
+        // Those that divide layers read the same batch.
+        let readers = ranks.replicate.saturating_mul(ranks.data);
+        Some(Pace {
+            step: timing.time.step().0,
+            exposed: timing.time.network.exposed.0,
+            sent: timing.sent(),
+            samples: timing.samples.saturating_mul(readers),
+        })
     }
 }
 
