@@ -49,7 +49,7 @@ class RankLoop(Loop):
         with tensor.unplaced() if self.parts > 1 else contextlib.nullcontext():
             model = super().prepare_model()
         if self.parts > 1:
-            tensor.place(model, mesh_of(self.chosen.mesh, self.chosen.gpus))
+            self.readers = tensor.place(model, mesh_of(self.chosen.mesh, self.chosen.gpus))
             self.place(model)
         match self.chosen.data_parallel:
             case 'ddp' | 'zero-1':
@@ -99,7 +99,9 @@ class RankLoop(Loop):
         chosen = self.chosen
         sizes = mesh_of(chosen.mesh, chosen.gpus)
         given: dict[str, Any] = {}
-        if 'replicate' in sizes:
+        if self.parts > 1:
+            given['mesh'] = self.readers
+        elif 'replicate' in sizes:
             shape = (sizes['replicate'], sizes['dp'])
             given['mesh'] = init_device_mesh('cuda', shape, mesh_dim_names=('replicate', 'shard'))
         else:

@@ -22,8 +22,8 @@ def unplaced() -> Iterator[None]:
         yield
 
 
-def place(model: nn.Module, sizes: dict[str, int]) -> None:
-    """Divides a model, and puts this rank's part on the device."""
+def place(model: nn.Module, sizes: dict[str, int]) -> Any:
+    """Divides a model, and puts this rank's part on the device; the mesh of those that read different batches."""
     from torch.distributed.device_mesh import init_device_mesh
     from transformers.distributed.configuration_utils import DistributedConfig
     from transformers.distributed.tensor_parallel import apply_tensor_parallelism
@@ -43,6 +43,7 @@ def place(model: nn.Module, sizes: dict[str, int]) -> None:
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 module._buffers[name] = torch.empty_like(buffer, device='cuda')
+    return mesh['dp']
 
 
 def filled(parameter: Any) -> torch.Tensor:
