@@ -146,12 +146,14 @@ fn network(own: &Timing) -> String {
     if network.by_exchange.is_empty() {
         return text;
     }
-    let link = own.gpu.rates.link;
+    let between =
+        if network.leaves_node { ", and 400 Gb/s for each GPU between nodes" } else { "" };
     writeln!(
         text,
-        "A GPU sends {} to others in a step. Over {link} and 400 Gb/s for each GPU between nodes that takes {}, of \
-         which {}\nare not hidden behind computation.",
+        "A GPU sends {} to others in a step (over {}{between}).\nThat takes {}, of which {} are not hidden behind \
+         computation:",
         own.sent(),
+        own.gpu.rates.link,
         network.time,
         network.exposed
     )

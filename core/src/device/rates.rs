@@ -20,9 +20,9 @@ pub enum MemoryKind {
 /// What connects the GPUs of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
-    /// NVLink, from each GPU to each other one.
+    /// `NVLink`, from each GPU to each other one.
     NvLink,
-    /// PCIe with 16 lanes. Bridges between pairs of cards, which some boards can have, are not assumed.
+    /// `PCIe` with 16 lanes. Bridges between pairs of cards, which some boards can have, are not assumed.
     Pcie,
 }
 
@@ -43,7 +43,7 @@ impl Link {
     const NVLINK_4: Self = Self { kind: LinkKind::NvLink, generation: 4, bandwidth: 900 };
     const NVLINK_5: Self = Self { kind: LinkKind::NvLink, generation: 5, bandwidth: 1800 };
     const PCIE_3: Self = Self { kind: LinkKind::Pcie, generation: 3, bandwidth: 32 };
-    /// PCIe 4.0.
+    /// `PCIe` 4.0.
     pub const PCIE_4: Self = Self { kind: LinkKind::Pcie, generation: 4, bandwidth: 64 };
     const PCIE_5: Self = Self { kind: LinkKind::Pcie, generation: 5, bandwidth: 128 };
 }

@@ -63,8 +63,8 @@ pub(super) struct Fsdp {
     reshards: Switch,
     /// Whether shards wait on the host.
     offloads: bool,
-    /// Whether gradients are clipped by the norm of all of them.
-    clips: bool,
+    /// Ranks whose norms are added, where gradients are clipped.
+    clips: Option<Group>,
     /// COUNT: backward passes of a step that reduce nothing, each before the last.
     unreduced: u64,
     /// The root first, as in `all_states`.
@@ -161,10 +161,11 @@ impl Fsdp {
             by_name.insert(program.graph.value_name(value).to_owned(), (unit, by_name.len()));
         }
         let accumulated = config.accumulate.get().saturating_sub(1);
+        let shares = Group { ranks: ranks.data, apart: 1 };
         Self {
             parts: ranks.data,
             part: config.rank.0.unwrap_or_default().checked_rem(ranks.data).unwrap_or_default(),
-            shares: Group { ranks: ranks.data, apart: 1 },
+            shares,
             copies: Group { ranks: ranks.replicate, apart: ranks.data },
             replicates: ranks.replicate > 1,
             gathers_as: config.param_type.dtype(),
@@ -172,7 +173,7 @@ impl Fsdp {
             reduces_as: config.reduce_type.dtype(),
             reshards: config.reshard,
             offloads: config.cpu_offload,
-            clips: config.clips(),
+            clips: config.clips().then_some(shares),
             unreduced: if config.no_sync { accumulated } else { 0 },
             units,
             by_path,
@@ -571,11 +572,11 @@ impl Hooks for Fsdp {
     }
 
     fn before_optimizer(&self, rt: &Runtime, parameters: &[Parameter]) {
-        if self.clips {
+        if let Some(group) = self.clips {
             // A norm for each gradient, of its part.
             let count = u64::try_from(parameters.len()).unwrap_or(u64::MAX);
             let norms = DType::Float32.size().times(count);
-            rt.exchange(&[], Exchange::AllReduce.of(norms, self.shares));
+            rt.exchange(&[], Exchange::AllReduce.of(norms, group));
         }
     }
 

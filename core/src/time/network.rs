@@ -54,6 +54,8 @@ pub struct Network {
     pub time: Picoseconds,
     /// The part of it that computation does not hide: how much longer the step takes than without exchanges.
     pub exposed: Picoseconds,
+    /// Whether any goes between nodes.
+    pub leaves_node: bool,
     /// By the kind of exchange, with its time.
     pub by_exchange: BTreeMap<Exchange, (Traffic, Picoseconds)>,
 }
@@ -66,6 +68,7 @@ impl Network {
 
     pub(super) fn add(&mut self, collective: &Collective, times: u64, on_device: Picoseconds) {
         self.time += on_device;
+        self.leaves_node |= !collective.group.is_in_node();
         let (traffic, time) = self.by_exchange.entry(collective.exchange).or_default();
         traffic.exchanges = traffic.exchanges.saturating_add(times);
         traffic.sent += collective.sent().times(times);

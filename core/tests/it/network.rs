@@ -1,10 +1,5 @@
 //! What ranks send each other, and how long a step of several GPUs takes.
-#![expect(
-    clippy::float_arithmetic,
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "printed alone"
-)]
+#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "printed alone")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,14 +9,14 @@ use highwater_core::eager::Launches;
 use highwater_core::eager::exchange::Exchange;
 use highwater_core::estimate::{Stages, Timings};
 use highwater_core::formats::catalogue;
-use highwater_core::time::{Gpu, StepTime};
+use highwater_core::time::{Gpu, Network, StepTime};
 use highwater_core::trace::Phase;
 use highwater_core::{Config, Model, device};
 
 /// 783,104 parameters, whose rows eight ranks divide evenly.
 const PERCEPTRON: &str = "input: [N, 1200]\nlayers: [linear: 600, relu, linear: 104]\n";
 const PARAMETERS: u64 = 1200 * 600 + 600 + 600 * 104 + 104;
-/// SmolLM2 135M: its blocks, and embeddings with the last norm.
+/// `SmolLM2` 135M: its blocks, and embeddings with the last norm.
 const BLOCKS: u64 = 106_202_880;
 const ROOT: u64 = 28_312_128;
 
@@ -152,7 +147,7 @@ fn a_step_waits_for_what_computation_does_not_hide() {
         Timings::new(&model, &config, &mut Stages::default()).on(device).unwrap()
     };
     let alone = time("a100-80gb", "");
-    assert_eq!(alone.time.network, Default::default());
+    assert_eq!(alone.time.network, Network::default());
     for ways in ["ddp", "zero-1", "fsdp"] {
         let near = time("a100-80gb", &format!("gpus=8 data-parallel={ways}"));
         let far = time("a100-80gb", &format!("gpus=32 data-parallel={ways}"));
