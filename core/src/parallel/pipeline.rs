@@ -50,7 +50,8 @@ pub(super) struct Pipeline {
     inputs: Vec<(ValueId, TensorType)>,
     /// The batch on the device, and labels that are none of it.
     batch: RefCell<Vec<(Option<ValueId>, Tensor)>>,
-    losses: RefCell<Vec<Tensor>>,
+    /// The losses of a step. What was received stays with them, since the function that collected its gradient has it.
+    losses: RefCell<Vec<(Tensor, Option<Tensor>)>>,
 }
 
 /// A micro-batch between its forward and its backward.
@@ -155,7 +156,8 @@ impl Pipeline {
         };
         let (loss, outputs) = now.player.forward(inputs, self.stage.is_last, labels.as_ref());
         let root = outputs.first().and_then(Tensor::edge).cloned();
-        self.losses.borrow_mut().extend(loss.clone());
+        let held = || received.as_ref().map(|(tensor, _)| tensor.detach());
+        self.losses.borrow_mut().extend(loss.clone().map(|loss| (loss, held())));
         Chunk { received, outputs, root, loss }
     }
 
@@ -177,6 +179,11 @@ impl Pipeline {
         drop((outputs, received));
         drop(gradient);
         sent
+    }
+
+    /// `losses = []`, which frees the last of the list first.
+    fn forget_losses(&self) {
+        self.losses.take().into_iter().rev().for_each(drop);
     }
 
     /// `ScheduleGPipe`: what is sent stays until all forwards are done, and gradients until all backwards are.
@@ -266,7 +273,7 @@ impl Hooks for Pipeline {
         if round == 0 {
             return self.bring(rt, player);
         }
-        drop(self.losses.take());
+        self.forget_losses();
         let now = Now { rt, player, round };
         match self.schedule {
             Schedule::GPipe => self.all_forwards_first(&now),
@@ -280,7 +287,7 @@ impl Hooks for Pipeline {
 
     fn after_optimizer(&self, _rt: &Runtime, _parameters: &[Parameter]) {
         if self.forgets_losses {
-            drop(self.losses.take());
+            self.forget_losses();
         }
     }
 }

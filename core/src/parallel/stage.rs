@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Node, ValueId};
 use crate::recover::Program;
+use crate::roles::{self, Role};
 use crate::sentence::Sentence;
 use crate::step::forward;
 
@@ -53,6 +54,11 @@ fn is_within(node: &Node, module: &str) -> bool {
 /// embeddings or words there, that of a later stage has the hidden states that it is given.
 const REFERENCES: [(&str, usize); 3] = [("Arange", 0), ("CastLike", 1), ("TypeOf", 0)];
 
+/// The position of such an input.
+fn reference(node: &Node) -> Option<usize> {
+    REFERENCES.iter().find(|(op, _)| *op == node.op).map(|(_, position)| *position)
+}
+
 /// A program whose blocks are known.
 struct Whole<'a> {
     program: &'a Program,
@@ -62,6 +68,8 @@ struct Whole<'a> {
     makers: Vec<Option<usize>>,
     /// Words, and what is made of them.
     of_words: BTreeSet<ValueId>,
+    /// Parameters, and what is made of them.
+    of_weights: BTreeSet<ValueId>,
 }
 
 impl<'a> Whole<'a> {
@@ -70,15 +78,24 @@ impl<'a> Whole<'a> {
         let owner = |node: &Arc<Node>| blocks.iter().position(|(path, _)| is_within(node, path));
         let owners = program.nodes.iter().map(owner).collect();
         let mut makers = vec![None; program.graph.values.len()];
+        let roles = roles::roles(program, &program.typed);
+        let is_weight = |(_, role): &(usize, Role)| *role == Role::Parameter;
+        let weights = roles.into_iter().enumerate().filter(is_weight).map(|(id, _)| ValueId(id));
+        let mut of_weights: BTreeSet<ValueId> = weights.collect();
         let mut of_words: BTreeSet<ValueId> = program.graph.inputs.iter().copied().collect();
         for (at, node) in program.nodes.iter().enumerate() {
-            let is_of_words = node.inputs.iter().flatten().any(|input| of_words.contains(input));
+            let position = reference(node);
+            let inputs = node.inputs.iter().enumerate().filter(|(at, _)| Some(*at) != position);
+            let reads: Vec<ValueId> = inputs.filter_map(|(_, input)| *input).collect();
+            let is_of = |known: &BTreeSet<ValueId>| reads.iter().any(|read| known.contains(read));
+            let (is_of_words, is_of_weights) = (is_of(&of_words), is_of(&of_weights));
             for output in node.outputs.iter().flatten() {
                 of_words.extend(is_of_words.then_some(*output));
+                of_weights.extend(is_of_weights.then_some(*output));
                 makers.get_mut(output.0).into_iter().for_each(|maker| *maker = Some(at));
             }
         }
-        (Self { program, owners, makers, of_words }, blocks.len())
+        (Self { program, owners, makers, of_words, of_weights }, blocks.len())
     }
 
     fn owner(&self, node: usize) -> Option<usize> {
@@ -88,9 +105,7 @@ impl<'a> Whole<'a> {
     /// A node as a stage runs it that is given hidden states.
     fn given(&self, at: usize, given: Option<ValueId>) -> Option<Arc<Node>> {
         let node = self.program.nodes.get(at)?;
-        let position =
-            REFERENCES.iter().find(|(op, _)| *op == node.op).map(|(_, position)| *position);
-        let reference = position.and_then(|position| node.input(position));
+        let reference = reference(node).and_then(|position| node.input(position));
         let is_outside = |value: &ValueId| {
             let maker = self.makers.get(value.0).copied().flatten();
             maker.is_none_or(|maker| self.owner(maker).is_none()) && self.of_words.contains(value)
@@ -140,9 +155,17 @@ impl<'a> Whole<'a> {
         given: Option<ValueId>,
     ) -> Vec<usize> {
         let mut open = results.to_vec();
-        // A block runs as a whole, read or not.
+        let first = self.owners.iter().position(Option::is_some).unwrap_or(0);
+        // A block runs as a whole, read or not, and so does what each stage computes for itself.
         for (at, node) in self.program.nodes.iter().enumerate() {
-            if self.owner(at).is_some_and(|owner| own.contains(&owner)) {
+            let made = |known: &BTreeSet<ValueId>| {
+                node.outputs.iter().flatten().any(|id| known.contains(id))
+            };
+            let is_own = match self.owner(at) {
+                Some(owner) => own.contains(&owner),
+                None => at < first && !made(&self.of_words) && !made(&self.of_weights),
+            };
+            if is_own {
                 open.extend(node.outputs.iter().flatten());
             }
         }
@@ -208,14 +231,28 @@ pub(super) fn cut(program: &Program, stages: u64, stage: u64) -> Result<Stage, E
     let others = program.nodes.iter().enumerate().filter(|(at, _)| !kept.contains(at));
     let elsewhere: BTreeSet<ValueId> =
         others.flat_map(|(_, node)| node.inputs.iter().flatten()).copied().collect();
+    let modules: BTreeSet<&str> = nodes.iter().map(|node| node.module.as_str()).collect();
+    let is_idle = |id: &ValueId| {
+        let module = program.graph.value_name(*id).rsplit_once('.').map(|(module, _)| module);
+        !elsewhere.contains(id) && module.is_some_and(|module| modules.contains(module))
+    };
     let place = |order: &[ValueId]| {
-        let own = order.iter().copied().filter(|id| reads.contains(id));
+        let own = order.iter().copied().filter(|id| reads.contains(id) || is_idle(id));
         let (shared, own): (Vec<_>, Vec<_>) =
             own.partition(|id| given.is_some() && elsewhere.contains(id));
         [own, shared].concat()
     };
     stage.program.placement = place(&program.placement);
     stage.program.to_device = place(&program.to_device);
+    // A variable that is there until later is there until the model returns.
+    let made: BTreeSet<ValueId> =
+        nodes.iter().flat_map(|node| node.outputs.iter().flatten()).copied().collect();
+    let last = nodes.last().and_then(|node| node.output(0));
+    for (value, until) in &mut stage.program.names {
+        if let Some(last) = last.filter(|_| made.contains(value) && !made.contains(until)) {
+            *until = last;
+        }
+    }
     stage.program.nodes = nodes;
     Ok(stage)
 }
