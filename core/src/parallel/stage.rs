@@ -50,13 +50,21 @@ fn is_within(node: &Node, module: &str) -> bool {
     node.module.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Operators that read the type, length or device of an input, by the input's position. Where the model's own code has
+/// Operators that read the type, length or device of inputs alone, by positions of these. Where the model's own code has
 /// embeddings or words there, that of a later stage has the hidden states that it is given.
-const REFERENCES: [(&str, usize); 3] = [("Arange", 0), ("CastLike", 1), ("TypeOf", 0)];
+const REFERENCES: [(&str, &[usize]); 7] = [
+    ("AlibiMask", &[0, 1]),
+    ("Arange", &[0]),
+    ("CastLike", &[1]),
+    ("CausalMask", &[0, 1]),
+    ("Ones", &[0]),
+    ("TypeOf", &[0]),
+    ("VisiblePairs", &[0]),
+];
 
-/// The position of such an input.
-fn reference(node: &Node) -> Option<usize> {
-    REFERENCES.iter().find(|(op, _)| *op == node.op).map(|(_, position)| *position)
+/// The positions of such inputs.
+fn references(node: &Node) -> &'static [usize] {
+    REFERENCES.iter().find(|(op, _)| *op == node.op).map_or(&[], |(_, positions)| *positions)
 }
 
 /// A program whose blocks are known.
@@ -66,36 +74,41 @@ struct Whole<'a> {
     owners: Vec<Option<usize>>,
     /// By value, the node that makes it.
     makers: Vec<Option<usize>>,
+    /// The first node of a block.
+    first: usize,
     /// Words, and what is made of them.
     of_words: BTreeSet<ValueId>,
-    /// Parameters, and what is made of them.
-    of_weights: BTreeSet<ValueId>,
+    /// Nodes that each stage runs for itself: before the first block, and neither of words nor of parameters.
+    common: BTreeSet<usize>,
 }
 
 impl<'a> Whole<'a> {
     fn of(program: &'a Program) -> (Self, usize) {
         let blocks = forward::blocks(program);
         let owner = |node: &Arc<Node>| blocks.iter().position(|(path, _)| is_within(node, path));
-        let owners = program.nodes.iter().map(owner).collect();
+        let owners: Vec<Option<usize>> = program.nodes.iter().map(owner).collect();
         let mut makers = vec![None; program.graph.values.len()];
         let roles = roles::roles(program, &program.typed);
         let is_weight = |(_, role): &(usize, Role)| *role == Role::Parameter;
         let weights = roles.into_iter().enumerate().filter(is_weight).map(|(id, _)| ValueId(id));
         let mut of_weights: BTreeSet<ValueId> = weights.collect();
+        let mut common = BTreeSet::new();
+        let first = owners.iter().position(Option::is_some).unwrap_or(0);
         let mut of_words: BTreeSet<ValueId> = program.graph.inputs.iter().copied().collect();
         for (at, node) in program.nodes.iter().enumerate() {
-            let position = reference(node);
-            let inputs = node.inputs.iter().enumerate().filter(|(at, _)| Some(*at) != position);
+            let references = references(node);
+            let inputs = node.inputs.iter().enumerate().filter(|(at, _)| !references.contains(at));
             let reads: Vec<ValueId> = inputs.filter_map(|(_, input)| *input).collect();
             let is_of = |known: &BTreeSet<ValueId>| reads.iter().any(|read| known.contains(read));
             let (is_of_words, is_of_weights) = (is_of(&of_words), is_of(&of_weights));
+            common.extend((at < first && !is_of_words && !is_of_weights).then_some(at));
             for output in node.outputs.iter().flatten() {
                 of_words.extend(is_of_words.then_some(*output));
                 of_weights.extend(is_of_weights.then_some(*output));
                 makers.get_mut(output.0).into_iter().for_each(|maker| *maker = Some(at));
             }
         }
-        (Self { program, owners, makers, of_words, of_weights }, blocks.len())
+        (Self { program, owners, makers, first, of_words, common }, blocks.len())
     }
 
     fn owner(&self, node: usize) -> Option<usize> {
@@ -105,17 +118,18 @@ impl<'a> Whole<'a> {
     /// A node as a stage runs it that is given hidden states.
     fn given(&self, at: usize, given: Option<ValueId>) -> Option<Arc<Node>> {
         let node = self.program.nodes.get(at)?;
-        let reference = reference(node).and_then(|position| node.input(position));
         let is_outside = |value: &ValueId| {
             let maker = self.makers.get(value.0).copied().flatten();
             maker.is_none_or(|maker| self.owner(maker).is_none()) && self.of_words.contains(value)
         };
-        if given.is_none() || !reference.as_ref().is_some_and(is_outside) {
-            return Some(Arc::clone(node));
+        let mut own = Arc::clone(node);
+        for position in references(node) {
+            if given.is_some() && node.input(*position).as_ref().is_some_and(is_outside) {
+                let input = Arc::make_mut(&mut own).inputs.get_mut(*position);
+                input.into_iter().for_each(|input| *input = given);
+            }
         }
-        let mut own = Node::clone(node);
-        own.inputs.iter_mut().filter(|input| **input == reference).for_each(|input| *input = given);
-        Some(Arc::new(own))
+        Some(own)
     }
 
     /// Whether a value is known before the run, such as a shape.
@@ -154,22 +168,19 @@ impl<'a> Whole<'a> {
         own: &Range<usize>,
         given: Option<ValueId>,
     ) -> Vec<usize> {
+        // A block runs as a whole, read or not, and so does what stands before the first.
+        let is_own = |at: &usize| match self.owner(*at) {
+            Some(owner) => own.contains(&owner),
+            None if given.is_none() => *at < self.first,
+            None => self.common.contains(at),
+        };
+        let mut nodes: BTreeSet<usize> = (0..self.program.nodes.len()).filter(is_own).collect();
+        let reads = |at: usize| {
+            let inputs = self.given(at, given).map(|node| node.inputs.clone());
+            inputs.into_iter().flatten().flatten()
+        };
         let mut open = results.to_vec();
-        let first = self.owners.iter().position(Option::is_some).unwrap_or(0);
-        // A block runs as a whole, read or not, and so does what each stage computes for itself.
-        for (at, node) in self.program.nodes.iter().enumerate() {
-            let made = |known: &BTreeSet<ValueId>| {
-                node.outputs.iter().flatten().any(|id| known.contains(id))
-            };
-            let is_own = match self.owner(at) {
-                Some(owner) => own.contains(&owner),
-                None => at < first && !made(&self.of_words) && !made(&self.of_weights),
-            };
-            if is_own {
-                open.extend(node.outputs.iter().flatten());
-            }
-        }
-        let mut nodes = BTreeSet::new();
+        open.extend(nodes.iter().flat_map(|at| reads(*at)));
         while let Some(value) = open.pop() {
             if Some(value) == given || self.is_known(value) {
                 continue;
@@ -177,8 +188,7 @@ impl<'a> Whole<'a> {
             if let Some(maker) = self.makers.get(value.0).copied().flatten()
                 && nodes.insert(maker)
             {
-                let node = self.given(maker, given);
-                open.extend(node.iter().flat_map(|node| node.inputs.iter().flatten()));
+                open.extend(reads(maker));
             }
         }
         nodes.into_iter().collect()
