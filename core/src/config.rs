@@ -29,7 +29,9 @@ pub(crate) use self::choice::choice;
 pub use self::choice::{Choice, Named};
 pub(crate) use self::loops::Outputs;
 pub use self::method::{ALL_LINEAR, Method};
-pub use self::parallel::{Axis, DataParallel, Mesh, PolicyType, Rank, Ranks};
+pub use self::parallel::{
+    Axis, DataParallel, Mesh, MicroBatches, PolicyType, Rank, Ranks, Schedule,
+};
 pub use self::pytorch::PyTorch;
 pub(crate) use self::setting::Typed;
 pub use self::setting::{Group, Kind, Scope, Setting, Stage, Value};
@@ -58,6 +60,10 @@ pub struct Config {
     pub data_parallel: DataParallel,
     /// Whose memory is asked for; by itself that of the fullest.
     pub rank: Rank,
+    /// In which order a stage of a pipeline runs its micro-batches.
+    pub schedule: Schedule,
+    /// COUNT: micro-batches that a pipeline divides a batch into: [`Config::micro_batches`].
+    pub micro_batches: MicroBatches,
     /// COUNT: MiB of a bucket of gradients in DDP (`bucket_cap_mb`); the default's first one is smaller.
     pub bucket_cap: NonZeroU64,
     /// Whether gradients are views of their buckets (`gradient_as_bucket_view`).
@@ -204,6 +210,8 @@ impl Default for Config {
             mesh: Mesh::default(),
             data_parallel: DataParallel::Auto,
             rank: Rank::default(),
+            schedule: Schedule::OneForwardOneBackward,
+            micro_batches: MicroBatches::default(),
             bucket_cap: NonZeroU64::MIN.saturating_add(24),
             bucket_view: false,
             find_unused: false,

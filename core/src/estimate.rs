@@ -395,7 +395,11 @@ impl Model {
         sink.extend(graph.diagnostics.iter().cloned());
         let batch = self.examples(config);
         let mut dims = config.dims.clone();
-        let texts = |examples: &u64| examples.saturating_mul(config.objective.texts());
+        let micro_batches = config.micro_batches();
+        let texts = |examples: &u64| match examples.saturating_mul(config.objective.texts()) {
+            texts if micro_batches > 1 => texts.div_euclid(micro_batches).max(1),
+            texts => texts,
+        };
         dims.extend(batch.iter().map(|(name, examples)| (name.clone(), texts(examples))));
         let (mut graph, mut typed) =
             unroll::unroll_by(self.settle, graph, &dims, &sink, nodes_max)?;
@@ -404,10 +408,11 @@ impl Model {
         Ok(Shaped { graph, typed: Arc::new(typed), diagnostics: sink.into_inner() })
     }
 
-    /// The batch where each of its examples is several texts, by the name of its dimension.
+    /// The batch where a forward does not read just as many texts, by the name of its dimension.
     fn examples(&self, config: &Config) -> Option<(String, u64)> {
         let batch = self.open_dims().into_iter().find(|dim| dim.batch);
-        let batch = batch.filter(|_| config.objective.is_of_pairs())?;
+        let batch =
+            batch.filter(|_| config.objective.is_of_pairs() || config.micro_batches() > 1)?;
         let size = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
         Some((batch.name, size))
     }

@@ -5,6 +5,8 @@
 
 mod ddp;
 mod fsdp;
+mod pipeline;
+mod stage;
 mod zero;
 
 use crate::config::{Config, DataParallel};
@@ -30,6 +32,9 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
             last = ranks.all().saturating_sub(1)
         );
         return Err(Error::new(ErrorKind::BadConfig, message).about("rank"));
+    }
+    if ranks.pipeline > 1 {
+        return Ok(Box::new(pipeline::Pipeline::of(program, config, ranks.pipeline)?));
     }
     if ranks.tensor > 1 {
         // Divided layers are part of the program.

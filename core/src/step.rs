@@ -88,9 +88,10 @@ pub(crate) fn run(
     hooks: &dyn Hooks,
     sink: &Diagnostics,
 ) -> Result<Recorded, Error> {
+    let program = hooks.program().unwrap_or(program);
     let typed = &*program.typed;
     compile::check(program, config)?;
-    let script = Script::of(config)?;
+    let script = hooks.script().map_or_else(|| Script::of(config), Ok)?;
     rt.expect_operators(program.nodes.len());
     let device = Device::load(&rt, program, config, hooks, sink)?;
     rt.set_reentry(config.reenters(program.graph.level.is_program()));

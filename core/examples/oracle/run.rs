@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 
 use highwater_core::config::{
     Checkpoint, Compile, ComputeType, Implementation, InPlace, Kernels, LoopStyle, LossChoice,
-    LossKernel, MemoryFormat, Objective, Optimizer, Precision, PyTorch, Rank, Switch, Workload,
-    ZeroGrad,
+    LossKernel, MemoryFormat, MicroBatches, Objective, Optimizer, Precision, PyTorch, Rank, Switch,
+    Workload, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -116,6 +116,8 @@ fn ranks(row: &Value, default: Config) -> Result<Config> {
         mesh: text("mesh").parse()?,
         data_parallel: chosen("data_parallel").parse()?,
         rank: Rank(row["rank"].as_u64()),
+        schedule: text("schedule").parse().unwrap_or(default.schedule),
+        micro_batches: MicroBatches(count("micro_batches")),
         bucket_view: is("gradient_as_bucket_view"),
         find_unused: is("find_unused_parameters"),
         no_sync: is("no_sync"),

@@ -43,6 +43,12 @@ const HELP: &[Help] = &[
         "How ranks that read different batches share the model; `auto` is the simplest that fits",
     ),
     help("rank", "N", "Rank whose memory is shown"),
+    help("schedule", "", "Order of forwards and backwards of a pipeline's micro-batches"),
+    help(
+        "micro-batches",
+        "N",
+        "Micro-batches that a pipeline divides `--batch` into; `auto` is as many as stages",
+    ),
     help("bucket-cap", "MIB", "Gradients that DDP reduces at a time, in MiB (`bucket_cap_mb`)"),
     help("bucket-view", "", "Gradients are views of DDP's buckets (`gradient_as_bucket_view`)"),
     help(

@@ -38,6 +38,18 @@ impl DataParallel {
     pub const SIMPLEST_FIRST: [Self; 3] = [Self::Ddp, Self::Zero1, Self::Fsdp];
 }
 
+choice! {
+    /// In which order a stage of a pipeline runs forwards and backwards of its micro-batches.
+    pub enum Schedule ("schedule") {
+        /// `ScheduleGPipe`.
+        GPipe = "gpipe", "GPipe", "all forwards, then all backwards",
+        /// `Schedule1F1B`.
+        OneForwardOneBackward = "1f1b", "1F1B", "each backward as soon as its gradient can be there",
+        /// `ScheduleInterleaved1F1B`.
+        Interleaved = "interleaved", "interleaved 1F1B", "1F1B with several parts of the model on each GPU",
+    }
+}
+
 /// An axis of a mesh of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
@@ -160,12 +172,15 @@ pub struct Ranks {
     pub data: u64,
     /// Parts of each layer.
     pub tensor: u64,
+    /// Stages of the model, each a part of its blocks.
+    pub pipeline: u64,
 }
 
 impl Ranks {
     /// COUNT: all.
     pub const fn all(self) -> u64 {
-        self.replicate.saturating_mul(self.data).saturating_mul(self.tensor)
+        let of_layers = self.tensor.saturating_mul(self.pipeline);
+        self.replicate.saturating_mul(self.data).saturating_mul(of_layers)
     }
 }
 
@@ -186,7 +201,8 @@ impl Config {
     pub fn is_answered_by(&self, used: &Self) -> bool {
         let is_open = self.data_parallel == DataParallel::Auto;
         let data_parallel = if is_open { used.data_parallel } else { self.data_parallel };
-        self == used || Self { data_parallel, ..self.clone() } == *used
+        let rank = if self.rank.0.is_none() { used.rank } else { self.rank };
+        self == used || Self { data_parallel, rank, ..self.clone() } == *used
     }
 
     /// How the ranks are divided; a mesh alone says how many there are.
@@ -195,7 +211,7 @@ impl Config {
     /// When the mesh does not have as many ranks as there are GPUs, or an axis that is not simulated.
     pub fn ranks(&self) -> Result<Ranks, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::BadConfig, message).about("mesh"));
-        let known = [Axis::Replicate, Axis::Data, Axis::Tensor];
+        let known = [Axis::Replicate, Axis::Data, Axis::Tensor, Axis::Pipeline];
         let is_unknown = |axis: &Axis, size: NonZeroU64| size.get() > 1 && !known.contains(axis);
         if let Some((name, ..)) = self.mesh.axes().find(|(_, axis, size)| is_unknown(axis, *size)) {
             return refuse(say!(
@@ -206,9 +222,9 @@ impl Config {
         let stated = self.mesh.axes().map(|(.., size)| size.get()).fold(1, u64::saturating_mul);
         let gpus = self.gpus.get();
         let is_whole = self.mesh.stated(Axis::Data).is_some();
-        let tensor = self.mesh.size(Axis::Tensor);
-        // Parts of layers alone say how many ranks there are, too.
-        let is_whole = is_whole || (gpus == 1 && tensor > 1);
+        let [tensor, pipeline] = [Axis::Tensor, Axis::Pipeline].map(|axis| self.mesh.size(axis));
+        // Parts of the model alone say how many ranks there are, too.
+        let is_whole = is_whole || (gpus == 1 && tensor.max(pipeline) > 1);
         let fits = if is_whole { gpus == 1 || gpus == stated } else { gpus.is_multiple_of(stated) };
         if !fits && is_whole {
             return refuse(say!(
@@ -236,7 +252,24 @@ impl Config {
                 tensor
             ));
         }
-        Ok(Ranks { replicate, data, tensor })
+        if pipeline > 1 && (replicate > 1 || data > 1 || tensor > 1) {
+            return refuse(say!(
+                "a pipeline together with data or tensor parallelism is not simulated yet: for pp={pipeline} by itself, \
+                 choose {pipeline} GPUs",
+                pipeline
+            ));
+        }
+        Ok(Ranks { replicate, data, tensor, pipeline })
+    }
+
+    /// COUNT: micro-batches that a pipeline divides a batch into; 1 where there is no pipeline.
+    pub fn micro_batches(&self) -> u64 {
+        if !self.is_parallel() {
+            return 1;
+        }
+        let stages = self.ranks().map_or(1, |ranks| ranks.pipeline);
+        let count = self.micro_batches.0.map_or(stages, NonZeroU64::get);
+        if stages > 1 { count } else { 1 }
     }
 }
 
@@ -303,6 +336,46 @@ impl From<Rank> for String {
     }
 }
 
+/// COUNT: micro-batches of a pipeline; by itself as many as stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MicroBatches(pub Option<NonZeroU64>);
+
+impl Typed for MicroBatches {
+    const KIND: Kind = Kind::Text;
+
+    fn value(&self) -> Value {
+        Value::Text(String::from(*self))
+    }
+
+    fn read(text: &str) -> Result<Self, Error> {
+        if matches!(text, "" | "auto") {
+            return Ok(Self(None));
+        }
+        text.parse().map(|count| Self(Some(count))).map_err(|_error| {
+            let message = say!(
+                "`{text}` is no count of micro-batches: write a number from 1 on, or auto",
+                text
+            );
+            Error::new(ErrorKind::BadConfig, message)
+        })
+    }
+}
+
+impl TryFrom<String> for MicroBatches {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        Self::read(&text)
+    }
+}
+
+impl From<MicroBatches> for String {
+    fn from(count: MicroBatches) -> Self {
+        count.0.map_or_else(|| "auto".to_owned(), |count| count.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,7 +412,16 @@ mod tests {
             "replicate=3",
             Err("8 GPUs cannot be divided into a mesh of replicate=3, which is 3 ranks"),
         );
-        check(8, "pp=2", Err("the axis `pp` is not simulated yet: leave it out of the mesh"));
+        check(1, "pp=2", Ok([1, 1, 1]));
+        check(
+            8,
+            "pp=2",
+            Err(
+                "a pipeline together with data or tensor parallelism is not simulated yet: for pp=2 by itself, choose 2 \
+                 GPUs",
+            ),
+        );
+        check(8, "cp=2", Err("the axis `cp` is not simulated yet: leave it out of the mesh"));
     }
 
     #[test]

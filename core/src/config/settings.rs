@@ -81,6 +81,23 @@ pub const SETTINGS: &[Setting] = &[
         ..field!(rank, Run)
     },
     Setting {
+        name: "schedule",
+        label: "schedule",
+        about: "of a pipeline",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(schedule, Run)
+    },
+    Setting {
+        name: "micro-batches",
+        label: "micro-batches",
+        about: "that a pipeline divides a batch into; automatic: as many as stages",
+        example: "8",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(micro_batches, Shape)
+    },
+    Setting {
         name: "bucket-cap",
         label: "bucket",
         about: "MiB of gradients that DDP reduces at a time (bucket_cap_mb)",

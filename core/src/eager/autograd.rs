@@ -343,13 +343,27 @@ impl Runtime {
             self.enter_operator("aten::ones_like");
             let ones = self.empty_like(loss);
             self.launch_elementwise(&[], &[&ones]);
-            // Python's frame holds the root gradient until the call returns.
-            let mut engine = Engine::new(self, &root.node, observer);
-            observer.begin();
-            self.in_backward_thread(|| engine.run(root, ones.clone()));
-            observer.finish();
+            self.walk_back(root, &ones, observer);
             drop(ones);
         });
+        self.end_backward();
+    }
+
+    /// `torch.autograd.backward` from where a tensor's gradient goes, with that gradient, which the caller holds.
+    pub fn backward_along(&self, root: Edge, gradient: &Tensor, observer: &dyn Observer) {
+        self.no_grad(|| self.walk_back(root, gradient, observer));
+        self.end_backward();
+    }
+
+    fn walk_back(&self, root: Edge, gradient: &Tensor, observer: &dyn Observer) {
+        // Python's frame holds the root gradient until the call returns.
+        let mut engine = Engine::new(self, &root.node, observer);
+        observer.begin();
+        self.in_backward_thread(|| engine.run(root, gradient.clone()));
+        observer.finish();
+    }
+
+    fn end_backward(&self) {
         self.enter_operator("");
         self.enter_module(LabelId::default());
         self.enter_reason(None);

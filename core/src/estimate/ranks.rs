@@ -1,5 +1,7 @@
 //! Several ranks: the way in which they share the model if that is left open, and what each of them needs.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Model, Stages};
@@ -36,11 +38,22 @@ impl Model {
     /// As [`Model::estimate`].
     pub fn settled(&self, config: &Config, stages: &mut Stages) -> Result<Config, Error> {
         let is_open = config.is_parallel() && config.data_parallel == DataParallel::Auto;
-        if !is_open || config.ranks()?.tensor > 1 {
-            return Ok(config.clone());
-        }
+        let ranks = config.ranks()?;
         let device = device::find(&config.device)?;
         let mut settled = config.clone();
+        if config.is_parallel() && ranks.pipeline > 1 && config.rank.0.is_none() {
+            let mut fullest = None;
+            for stage in 0..ranks.pipeline {
+                settled.rank = Rank(Some(stage));
+                let replay = stages.on(self, &settled, device)?.unlimited;
+                fullest = fullest.max(Some((replay.reserved.bytes, Reverse(stage))));
+            }
+            settled.rank = Rank(fullest.map(|(_, Reverse(stage))| stage));
+            return Ok(settled);
+        }
+        if !is_open || ranks.tensor > 1 || ranks.pipeline > 1 {
+            return Ok(settled);
+        }
         for way in DataParallel::SIMPLEST_FIRST {
             settled.data_parallel = way;
             if stages.on(self, &settled, device)?.verdict().verdict.survives() {
@@ -60,9 +73,15 @@ impl Model {
             return Ok(lines);
         }
         let config = self.settled(config, stages)?;
-        let all = config.ranks()?.all();
+        let ranks = config.ranks()?;
+        let all = ranks.all();
         let device = device::find(&config.device)?;
-        for rank in differing(config.data_parallel, all) {
+        let differing = if ranks.pipeline > 1 {
+            (0..all).collect()
+        } else {
+            differing(config.data_parallel, all)
+        };
+        for rank in differing {
             let own = Config { rank: Rank(Some(rank)), ..config.clone() };
             let on = stages.on(self, &own, device)?;
             let replay = on.replay();

@@ -6,12 +6,17 @@
 use std::cell::Cell;
 
 use super::Parameter;
+use super::loss::Target;
 use super::modules::{ModuleId, Modules};
-use crate::eager::autograd::{Leaf, Observer};
+use crate::eager::autograd::{Edge, Leaf, Observer};
 use crate::eager::checkpoint::Region;
 use crate::eager::{Runtime, Tensor};
+use crate::graph::ValueId;
+use crate::recover::Program;
 use crate::tensor::DType;
 use crate::trace::{Category, LabelId};
+
+use super::script::Script;
 
 /// Which way a module is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,20 @@ pub enum Direction {
 ///
 /// Hooks take `&self`, since they are called while others are under way: keep state in cells.
 pub trait Hooks {
+    /// The program that runs in place of the whole model's: one stage of it.
+    fn program(&self) -> Option<&Program> {
+        None
+    }
+
+    /// The script that runs in place of the configuration's. Its [`Line::Schedule`](super::script::Line) is
+    /// [`Hooks::play`].
+    fn script(&self) -> Option<Script> {
+        None
+    }
+
+    /// Runs forwards and backwards in an order of its own; round 0 is the setup.
+    fn play(&self, _rt: &Runtime, _player: &dyn Player, _round: usize) {}
+
     /// The type in which a parameter or buffer comes to the device, of the type that operators read; `None` for one
     /// that waits on the host.
     fn stored(&self, _category: Category, dtype: DType) -> Option<DType> {
@@ -89,6 +108,27 @@ pub trait Hooks {
 
     /// The optimizer has stepped.
     fn after_optimizer(&self, _rt: &Runtime, _parameters: &[Parameter]) {}
+}
+
+/// A process whose forwards and backwards others order.
+pub trait Player {
+    /// What the program makes of these inputs, in a training step: the loss where it is the last
+    /// stage, and its outputs.
+    fn forward(
+        &self,
+        inputs: Vec<(ValueId, Tensor)>,
+        is_last: bool,
+        labels: Option<&Tensor>,
+    ) -> (Option<Tensor>, Vec<Tensor>);
+
+    /// `loss.backward()`.
+    fn backward(&self, loss: &Tensor);
+
+    /// Backward from where an output's gradient goes, with that gradient.
+    fn backward_along(&self, root: Edge, gradient: &Tensor);
+
+    /// What the outputs are compared with.
+    fn target(&self) -> &Target;
 }
 
 /// Nothing is added to the step.

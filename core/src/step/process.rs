@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use super::forward::Forward;
-use super::hooks::{Direction, Hooks, InBackward, Walk};
+use super::hooks::{Direction, Hooks, InBackward, Player, Walk};
+use super::loss::Target;
 use super::script::{Line, Script};
 use super::{Batch, BatchPlan, Device, LOSS, Training};
 use crate::config::{Compile, Config};
-use crate::eager::autograd::Leaf;
+use crate::eager::autograd::{Edge, Leaf, Observer};
 use crate::eager::checkpoint::Region;
 use crate::eager::compiled::Compiled;
 use crate::eager::{Mode, Runtime, Tensor, kernels};
 use crate::error::Error;
-use crate::graph::LossPlace;
+use crate::graph::{LossPlace, ValueId};
 use crate::tensor::DType;
 use crate::trace::{LabelId, ReasonId};
 
@@ -163,6 +164,7 @@ impl<'a, 'f> Process<'a, 'f> {
                 }
             }
             Line::Keep { slot } => self.keep(*slot),
+            Line::Schedule => hooks.play(rt, self, self.round),
             Line::Step => self.step(),
             Line::Unbind { slot } => unbind(self.slot(*slot).results.take()),
             Line::Untimed(lines) => return rt.without_launches(|| self.lines(lines)),
@@ -285,9 +287,15 @@ impl<'a, 'f> Process<'a, 'f> {
     }
 
     fn backward(&mut self, loss: &Tensor) {
-        let Self { rt, hooks, forward, .. } = *self;
+        let rt = self.rt;
         let scaler = self.held.training.as_mut().and_then(|training| training.scaler.as_mut());
         let scaled = scaler.map(|scaler| scaler.scale(rt, loss));
+        self.walk_back(|observer| rt.backward(scaled.as_ref().unwrap_or(loss), observer));
+    }
+
+    /// A backward, followed by the hooks.
+    fn walk_back(&self, backward: impl FnOnce(&dyn Observer)) {
+        let Self { rt, hooks, forward, .. } = *self;
         let walk = Walk::of_model(rt, hooks, forward.modules(), Direction::Backward);
         // Checkpointed regions run again under the autocast that they first ran under.
         let recompute = |region: &Region| {
@@ -302,7 +310,7 @@ impl<'a, 'f> Process<'a, 'f> {
             }
         };
         let observer = InBackward { walk, recompute, after_accumulation };
-        rt.backward(scaled.as_ref().unwrap_or(loss), &observer);
+        backward(&observer);
     }
 
     /// Before PyTorch 2.0, zeros are written into gradients, which stay.
@@ -344,6 +352,39 @@ impl<'a, 'f> Process<'a, 'f> {
     /// The end of the script, which frees nothing: the process ends.
     pub(super) fn end(self) -> Held {
         self.held
+    }
+}
+
+impl Player for Process<'_, '_> {
+    fn forward(
+        &self,
+        inputs: Vec<(ValueId, Tensor)>,
+        is_last: bool,
+        labels: Option<&Tensor>,
+    ) -> (Option<Tensor>, Vec<Tensor>) {
+        let Self { rt, plan, .. } = *self;
+        let values = &self.held.device.values;
+        rt.in_mode(Mode::TRAINING, || {
+            rt.autocast(self.config.precision.autocast(), || {
+                if is_last {
+                    let outputs = self.model(values, &Batch { inputs, target: None });
+                    return (plan.loss.run(rt, &outputs, labels), outputs);
+                }
+                (None, self.forward.run(rt, (values, inputs), self.hooks))
+            })
+        })
+    }
+
+    fn backward(&self, loss: &Tensor) {
+        self.walk_back(|observer| self.rt.backward(loss, observer));
+    }
+
+    fn backward_along(&self, root: Edge, gradient: &Tensor) {
+        self.walk_back(|observer| self.rt.backward_along(root, gradient, observer));
+    }
+
+    fn target(&self) -> &Target {
+        &self.plan.loss.target
     }
 }
 

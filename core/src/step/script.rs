@@ -74,6 +74,8 @@ pub enum Line {
         /// Whose variables.
         slot: usize,
     },
+    /// Micro-batches in an order that stands elsewhere: [`Hooks::play`](super::hooks::Hooks::play).
+    Schedule,
     /// Lines whose kernels are not part of the time of a round.
     Untimed(Vec<Line>),
 }
@@ -217,7 +219,7 @@ impl Script {
 }
 
 /// COUNT: rounds of a loop, of which the last is steady.
-const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 3;
 
 fn batches(config: &Config) -> Result<usize, Error> {
     let batches = config.accumulate.get();
@@ -257,6 +259,7 @@ mod tests {
             Line::Return { slot } => format!("del out{slot}"),
             Line::Backward { slot } => format!("loss{slot}.backward()"),
             Line::Keep { slot } => format!("kept += out{slot}"),
+            Line::Schedule => "schedule.step()".to_owned(),
             Line::Step => "step()".to_owned(),
             Line::Unbind { slot: VALIDATION } => "del lossV".to_owned(),
             Line::Unbind { slot } => format!("del loss{slot}"),

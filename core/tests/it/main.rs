@@ -36,6 +36,7 @@ mod onnx;
 mod onnx_writer;
 mod operators;
 mod optimizers;
+mod pipeline;
 mod printed;
 mod profiled;
 mod published;

@@ -471,7 +471,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
     same += ' offload in_backward objective compile compile_mode inference new_tokens cache beams'
     same += ' gpus rank mesh data_parallel bucket_cap gradient_as_bucket_view static_graph find_unused_parameters'
-    same += ' reshard param_type reduce_type cpu_offload no_sync use_orig_params'
+    same += ' reshard param_type reduce_type cpu_offload no_sync use_orig_params schedule micro_batches'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),
@@ -530,6 +530,10 @@ def measure(answer: Path, options: list[str]) -> None:
         from truth.generation import GenerationLoop
 
         loop = GenerationLoop(chosen)
+    elif chosen.gpus > 1 and 'pp=' in chosen.mesh:
+        from truth.pipeline import PipelineLoop
+
+        loop = PipelineLoop(chosen)
     elif chosen.gpus > 1:
         from truth.ranks import RankLoop
 

@@ -111,6 +111,8 @@ def parser() -> argparse.ArgumentParser:
     add('--rank', type=int, default=0, metavar='N', help='which of them')
     add('--mesh', default='', metavar='AXIS=N,…', help='how they are divided: dp, replicate, tp, pp')
     add('--data-parallel', choices=('ddp', 'zero-1', 'fsdp', 'fsdp1'), help='how they share the model')
+    add('--schedule', choices=('gpipe', '1f1b'), help='of a pipeline; default: 1f1b')
+    add('--micro-batches', type=int, metavar='N', help='that a pipeline divides a batch into; default: stages')
     add('--bucket-cap', type=int, metavar='MIB', help='of DDP')
     add('--gradient-as-bucket-view', action='store_true', help='of DDP')
     add('--static-graph', action='store_true', help='of DDP')
@@ -243,9 +245,11 @@ def flags(row: dict[str, Any]) -> list[str] | None:
 def ranks(row: dict[str, Any]) -> list[str]:
     """How several GPUs share a run."""
     said = ['--gpus', str(row['gpus'])]
-    said += ['--rank', str(row['rank'])] if row['rank'] else []
-    for key in ('mesh', 'data_parallel', 'bucket_cap', 'reshard', 'param_type', 'reduce_type'):
-        said += [f'--{key.replace("_", "-")}', str(row[key])] if row[key] else []
+    # By itself the rank of a pipeline is the fullest.
+    is_stage = 'pp=' in row['mesh']
+    said += ['--rank', str(row['rank'])] if row['rank'] or is_stage else []
+    for key in ('mesh', 'data_parallel', 'schedule', 'micro_batches', 'bucket_cap', 'reshard', 'param_type', 'reduce_type'):
+        said += [f'--{key.replace("_", "-")}', str(row[key])] if row.get(key) else []
     names = {'gradient_as_bucket_view': 'bucket-view', 'find_unused_parameters': 'find-unused'}
     for key in ('gradient_as_bucket_view', 'find_unused_parameters', 'no_sync', 'cpu_offload'):
         said += [f'--{names.get(key, key.replace("_", "-"))}'] if row[key] else []
