@@ -38,7 +38,12 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
     }
     if ranks.tensor > 1 {
         // Divided layers are part of the program.
-        return Ok(Box::new(()));
+        let is_shared = ranks.data > 1;
+        return Ok(if is_shared {
+            Box::new(fsdp::Fsdp::of(program, config, ranks))
+        } else {
+            Box::new(())
+        });
     }
     let group = Group { ranks: ranks.all(), apart: 1 };
     Ok(match config.data_parallel {

@@ -177,6 +177,12 @@ pub struct Ranks {
 }
 
 impl Ranks {
+    /// Which part of divided parameters a rank has.
+    pub fn part_of(self, rank: u64) -> u64 {
+        let reader = rank.checked_div(self.tensor).unwrap_or(rank);
+        reader.checked_rem(self.data).unwrap_or_default()
+    }
+
     /// COUNT: all.
     pub const fn all(self) -> u64 {
         let of_layers = self.tensor.saturating_mul(self.pipeline);
@@ -245,10 +251,11 @@ impl Config {
         let others = || gpus.checked_div(stated).filter(|_| !is_whole);
         let data = self.mesh.stated(Axis::Data).or_else(others).unwrap_or(1);
         let replicate = self.mesh.size(Axis::Replicate);
-        if tensor > 1 && (replicate > 1 || data > 1) {
+        let shares = matches!(self.data_parallel, DataParallel::Auto | DataParallel::Fsdp);
+        if tensor > 1 && (replicate > 1 || (data > 1 && !shares)) {
             return refuse(say!(
-                "tensor parallel and data parallel together are not simulated yet: for tp={tensor} by itself, choose \
-                 {tensor} GPUs",
+                "layers that are divided are shared by FSDP only: choose the data parallelism fsdp without `replicate`, \
+                 or {tensor} GPUs for tp={tensor} by itself",
                 tensor
             ));
         }
@@ -399,11 +406,13 @@ mod tests {
         check(1, "dp=4, replicate=2", Ok([2, 4, 1]));
         check(1, "tp=4", Ok([1, 1, 4]));
         check(4, "tp=4", Ok([1, 1, 4]));
+        check(8, "tp=2", Ok([1, 4, 2]));
         check(
             8,
-            "tp=2",
+            "replicate=2,tp=2",
             Err(
-                "tensor parallel and data parallel together are not simulated yet: for tp=2 by itself, choose 2 GPUs",
+                "layers that are divided are shared by FSDP only: choose the data parallelism fsdp without `replicate`, \
+                 or 2 GPUs for tp=2 by itself",
             ),
         );
         check(8, "dp=4", Err("the mesh dp=4 has 4 ranks, and there are 8 GPUs"));

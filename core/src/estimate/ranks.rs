@@ -51,6 +51,9 @@ impl Model {
             settled.rank = Rank(fullest.map(|(_, Reverse(stage))| stage));
             return Ok(settled);
         }
+        if is_open && ranks.tensor > 1 && ranks.data > 1 {
+            settled.data_parallel = DataParallel::Fsdp;
+        }
         if !is_open || ranks.tensor > 1 || ranks.pipeline > 1 {
             return Ok(settled);
         }

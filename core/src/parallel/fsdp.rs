@@ -161,10 +161,11 @@ impl Fsdp {
             by_name.insert(program.graph.value_name(value).to_owned(), (unit, by_name.len()));
         }
         let accumulated = config.accumulate.get().saturating_sub(1);
-        let shares = Group { ranks: ranks.data, apart: 1 };
+        // Ranks that divide layers are neighbours.
+        let shares = Group { ranks: ranks.data, apart: ranks.tensor };
         Self {
             parts: ranks.data,
-            part: config.rank.0.unwrap_or_default().checked_rem(ranks.data).unwrap_or_default(),
+            part: ranks.part_of(config.rank.0.unwrap_or_default()),
             shares,
             copies: Group { ranks: ranks.replicate, apart: ranks.data },
             replicates: ranks.replicate > 1,
@@ -505,6 +506,7 @@ impl Hooks for Fsdp {
             let local = member.local(self.parts, self.part);
             let strides = contiguous_strides(&local);
             let (tensor, leaf) = rt.parameter(&shard.alias(local, strides), &member.name);
+            leaf.set_spread(parameter.leaf.is_spread());
             member.own = Some(Rc::clone(&leaf));
             given.push(Parameter { tensor, leaf });
         }

@@ -30,10 +30,9 @@ pub(crate) struct Run {
 
 /// The lines of a fixture such as `oracle/results.csv`.
 pub(crate) fn table(name: &str) -> Vec<Cells> {
-    let csv = String::from_utf8(fixtures::read(name)).expect("text");
-    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));
-    let head: Vec<String> = lines.next().expect("a head").collect();
-    lines.map(|cells| head.iter().cloned().zip(cells).collect()).collect()
+    let text = fixtures::read(name);
+    let mut rows = csv::Reader::from_reader(text.as_slice());
+    rows.deserialize().map(|row| row.expect("a line as the head")).collect()
 }
 
 impl Run {

@@ -53,8 +53,9 @@ fn what_cannot_be_divided_is_refused() {
          such as llama, mistral, qwen2, qwen3, gemma, phi3 and olmo2 can be divided"
     );
     assert_eq!(
-        refusal("qwen2.5-0.5b", "dp=2,tp=2"),
-        "tensor parallel and data parallel together are not simulated yet: for tp=2 by itself, choose 2 GPUs"
+        refusal("qwen2.5-0.5b", "replicate=2,tp=2"),
+        "layers that are divided are shared by FSDP only: choose the data parallelism fsdp without `replicate`, or 2 \
+         GPUs for tp=2 by itself"
     );
 }
 
