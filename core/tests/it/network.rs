@@ -197,7 +197,7 @@ fn steps_of_four_gpus_are_as_near_to_measured_ones_as_the_table_states() {
     let table = include_str!("../../../tests/fixtures/ranks/steps.csv");
     let mut lines = table.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let mut page = "Forward and backward on four GPUs in fp32, in milliseconds: measured, ours, NeuSight's; and ours of \
+    let mut page = "Forward and backward on four GPUs in fp32, in milliseconds: measured, ours, NeuSight's; ours of \
                     the network.\n\n"
         .to_owned();
     let mut errors: [Vec<f64>; 2] = Default::default();
