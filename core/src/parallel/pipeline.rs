@@ -142,12 +142,11 @@ impl Pipeline {
     fn forward(&self, now: &Now<'_>, received: Option<&Tensor>) -> Chunk {
         now.rt.enter_phase(now.round, Phase::Forward);
         let received = received.map(|received| now.rt.parameter(received, "received activations"));
-        let inputs = match (self.stage.given, &received) {
-            (Some(given), Some((tensor, _))) => vec![(given, tensor.clone())],
-            _ => {
-                let parts = self.inputs.iter().map(|(id, _)| Some((*id, self.part(Some(*id))?)));
-                parts.flatten().collect()
-            }
+        let inputs = if let (Some(given), Some((tensor, _))) = (self.stage.given, &received) {
+            vec![(given, tensor.clone())]
+        } else {
+            let parts = self.inputs.iter().map(|(id, _)| Some((*id, self.part(Some(*id))?)));
+            parts.flatten().collect()
         };
         let labels = match now.player.target() {
             Target::None => None,
@@ -194,7 +193,9 @@ impl Pipeline {
             chunks.push_back(self.forward(now, received.as_ref()));
         }
         if !self.stage.is_last {
-            chunks.iter_mut().for_each(|chunk| chunk.outputs.clear());
+            for chunk in &mut chunks {
+                chunk.outputs.clear();
+            }
         }
         let mut sent = Vec::new();
         while let Some(chunk) = chunks.pop_front() {

@@ -125,8 +125,9 @@ impl<'a> Whole<'a> {
         let mut own = Arc::clone(node);
         for position in references(node) {
             if given.is_some() && node.input(*position).as_ref().is_some_and(is_outside) {
-                let input = Arc::make_mut(&mut own).inputs.get_mut(*position);
-                input.into_iter().for_each(|input| *input = given);
+                if let Some(input) = Arc::make_mut(&mut own).inputs.get_mut(*position) {
+                    *input = given;
+                }
             }
         }
         Some(own)

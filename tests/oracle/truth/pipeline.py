@@ -138,7 +138,8 @@ class PipelineLoop(RankLoop):
         )
         words = self.batch[:micro].to('meta')
         narrow = getattr(torch, chosen.amp) if chosen.amp else own
-        logits = torch.empty(micro, self.batch.shape[1], config.vocab_size, dtype=narrow, device='meta', requires_grad=True)
+        sizes = (micro, self.batch.shape[1], config.vocab_size)
+        logits = torch.empty(sizes, dtype=narrow, device='meta', requires_grad=True)
         stage = pipelining.PipelineStage(
             Stage(self.model, is_first, is_last, self.autocast),
             chosen.rank,

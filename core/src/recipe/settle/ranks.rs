@@ -299,8 +299,9 @@ fn flag(value: &str) -> &str {
     }
 }
 
-/// Whether a mesh can have this axis.
+/// Whether a mesh can have this axis. The loops of recipes are not run by the schedule of a pipeline yet.
 fn is_simulated(pair: &str) -> bool {
     let mesh = pair.parse();
-    mesh.is_ok_and(|mesh| Config { mesh, ..Config::default() }.ranks().is_ok())
+    let ranks = mesh.and_then(|mesh| Config { mesh, ..Config::default() }.ranks());
+    ranks.is_ok_and(|ranks| ranks.pipeline == 1)
 }
