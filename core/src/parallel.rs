@@ -4,7 +4,9 @@
 //! what it allocates does not depend on the others. Buffers of NCCL lie outside of the allocator.
 
 mod ddp;
+mod flat;
 mod fsdp;
+mod units;
 mod zero;
 
 use crate::config::{Config, DataParallel};
@@ -40,8 +42,7 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
             let shares = zero::Shares { ranks: ranks.all(), rank: config.rank.0 };
             Box::new(ddp::Ddp::of(config, Some(shares)))
         }
-        DataParallel::Fsdp | DataParallel::Fsdp1 => {
-            Box::new(fsdp::Fsdp::of(program, config, ranks))
-        }
+        DataParallel::Fsdp => Box::new(fsdp::Fsdp::of(program, config, ranks)),
+        DataParallel::Fsdp1 => Box::new(flat::Flat::of(program, config, ranks)),
     })
 }
