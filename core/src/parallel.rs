@@ -9,7 +9,7 @@ mod fsdp;
 mod units;
 mod zero;
 
-use crate::config::{Config, DataParallel};
+use crate::config::{Config, DataParallel, Quantize};
 use crate::error::{Error, ErrorKind};
 use crate::recover::Program;
 use crate::step::hooks::Hooks;
@@ -35,6 +35,12 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
     if ranks.tensor > 1 {
         // Divided layers are part of the program.
         return Ok(Box::new(()));
+    }
+    if config.data_parallel.shards_parameters() && config.quantize == Quantize::Int8 {
+        let message = say!(
+            "FSDP divides no weights of 8 bits; packed weights of 4 bits are kept as floating-point numbers: choose `nf4`"
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message).about("quantize"));
     }
     Ok(match config.data_parallel {
         DataParallel::Auto | DataParallel::Ddp => Box::new(ddp::Ddp::of(config, None)),

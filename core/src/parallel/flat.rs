@@ -466,7 +466,9 @@ impl Hooks for Flat {
             parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).collect();
         for unit in &self.units {
             for member in unit.members.borrow_mut().iter_mut() {
-                member.leaf = leaves.get(member.name.as_str()).map(|leaf| Rc::clone(leaf));
+                let leaf = leaves.get(member.name.as_str()).map(|leaf| Rc::clone(leaf));
+                leaf.iter().for_each(|leaf| leaf.set_stream(UNSHARD));
+                member.leaf = leaf;
             }
         }
         let blocks = self.names.count();
