@@ -213,6 +213,7 @@ impl Layer {
     fn parameters(&self, program: &mut Program, config: &Config) -> Vec<ValueId> {
         let own = program.typed.ty(self.weight).map(|ty| ty.dtype);
         let dtype = match config.quantize {
+            _ if config.gathers_as().is_some() => config.computes_in(),
             Quantize::Nf4 | Quantize::Fp4 => config.computes_in(),
             Quantize::None if config.lora_model_type => own.unwrap_or(DType::Float32),
             _ => DType::Float32,

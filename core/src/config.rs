@@ -80,6 +80,8 @@ pub struct Config {
     pub reduce_type: PolicyType,
     /// Whether FSDP's shards wait on the host (`CPUOffloadPolicy`).
     pub cpu_offload: bool,
+    /// Whether the first FSDP gives the optimizer each parameter by itself (`use_orig_params`).
+    pub use_orig_params: bool,
     /// Number format of parameters and of arithmetic.
     pub precision: Precision,
     /// Order of the dimensions of images and of the kernels that read them.
@@ -220,6 +222,7 @@ impl Default for Config {
             param_type: PolicyType::Auto,
             reduce_type: PolicyType::Auto,
             cpu_offload: false,
+            use_orig_params: false,
             precision: Precision::Fp32,
             memory_format: MemoryFormat::Contiguous,
             optimizer: Optimizer::AdamW,

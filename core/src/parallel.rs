@@ -4,12 +4,14 @@
 //! what it allocates does not depend on the others. Buffers of NCCL lie outside of the allocator.
 
 mod ddp;
+mod flat;
 mod fsdp;
 mod pipeline;
 mod stage;
+mod units;
 mod zero;
 
-use crate::config::{Config, DataParallel};
+use crate::config::{Config, DataParallel, Quantize};
 use crate::eager::exchange::Group;
 use crate::error::{Error, ErrorKind};
 use crate::recover::Program;
@@ -46,14 +48,19 @@ pub fn hooks(program: &Program, config: &Config) -> Result<Box<dyn Hooks>, Error
         });
     }
     let group = Group { ranks: ranks.all(), apart: 1 };
+    if config.data_parallel.shards_parameters() && config.quantize == Quantize::Int8 {
+        let message = say!(
+            "FSDP divides no weights of 8 bits; packed weights of 4 bits are kept as floating-point numbers: choose `nf4`"
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message).about("quantize"));
+    }
     Ok(match config.data_parallel {
         DataParallel::Auto | DataParallel::Ddp => Box::new(ddp::Ddp::of(config, group, None)),
         DataParallel::Zero1 => {
             let shares = zero::Shares { ranks: ranks.all(), rank: config.rank.0 };
             Box::new(ddp::Ddp::of(config, group, Some(shares)))
         }
-        DataParallel::Fsdp | DataParallel::Fsdp1 => {
-            Box::new(fsdp::Fsdp::of(program, config, ranks))
-        }
+        DataParallel::Fsdp => Box::new(fsdp::Fsdp::of(program, config, ranks)),
+        DataParallel::Fsdp1 => Box::new(flat::Flat::of(program, config, ranks)),
     })
 }

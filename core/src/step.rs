@@ -324,14 +324,15 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
 /// Next to layers of 4 bits, adapters come to the device in the type of computation, and then are cast up.
 fn is_raised(config: &Config, name: &str, dtype: DType) -> bool {
     let is_packed = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
-    is_packed && !config.lora_model_type && is_lora(name) && dtype != DType::Float32
+    let is_cast = config.gathers_as().is_some();
+    is_packed && !config.lora_model_type && !is_cast && is_lora(name) && dtype != DType::Float32
 }
 
-fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
+fn raise_adapters(rt: &Runtime, hooks: &dyn Hooks, loaded: &mut [Loaded<'_>], config: &Config) {
     let low = |one: &&mut Loaded<'_>| is_raised(config, one.name, one.tensor.dtype());
     for Loaded { tensor, category, name, .. } in loaded.iter_mut().filter(low) {
         let ty = TensorType::new(DType::Float32, tensor.sizes());
-        *tensor = rt.place(&ty, *category, name);
+        *tensor = place(rt, hooks, ty, *category, name);
     }
 }
 
@@ -359,11 +360,17 @@ fn flatten(rt: &Runtime, last: &str, weights: &[ValueId], loaded: &mut [Loaded<'
 }
 
 /// Buffers that no operator reads, which come to the device after a value of this type.
-fn unread_buffers(rt: &Runtime, program: &Program, id: ValueId, own: DType) -> Vec<Tensor> {
+fn unread_buffers(
+    rt: &Runtime,
+    program: &Program,
+    hooks: &dyn Hooks,
+    id: ValueId,
+    own: DType,
+) -> Vec<Tensor> {
     let unread = program.unread_buffers.get(&id).into_iter().flatten();
     let unread = unread.map(|(name, ty)| {
         let dtype = if ty.dtype.is_floating() { own } else { ty.dtype };
-        rt.place(&TensorType::new(dtype, ty.dims.clone()), Category::Buffer, name)
+        place(rt, hooks, TensorType::new(dtype, ty.dims.clone()), Category::Buffer, name)
     });
     unread.collect()
 }
@@ -433,12 +440,19 @@ impl Device {
             } else {
                 ""
             });
-            let (tensor, statistics) = if quantized.contains(&id) {
+            let is_quantized = quantized.contains(&id);
+            let (tensor, statistics) = if is_quantized && hooks.stored(category, ty.dtype).is_none()
+            {
+                let (packed, statistics) = quantized::waiting(&ty, config);
+                let wait =
+                    |ty: &TensorType| rt.without_memory(|| rt.place(ty, category, &value.name));
+                (wait(&packed), statistics.iter().map(wait).collect())
+            } else if is_quantized {
                 quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
             } else {
                 (place(rt, hooks, ty, category, &value.name), Vec::new())
             };
-            let unread = unread_buffers(rt, program, id, tensor.dtype());
+            let unread = unread_buffers(rt, program, hooks, id, tensor.dtype());
             loaded.push(Loaded {
                 id,
                 name: &value.name,
@@ -452,12 +466,14 @@ impl Device {
         }
         rt.enter_operator("");
         convert(rt, &mut loaded, config.memory_format)?;
-        raise_adapters(rt, &mut loaded, config);
+        raise_adapters(rt, hooks, &mut loaded, config);
         let mut values = vec![None; graph.values.len()];
         let mut trained = BTreeMap::new();
         let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
         let mut frozen = Frozen::new(config);
         for Loaded { id, name, category, tensor, unread } in loaded {
+            let bring = |one| rt.aside(|| hooks.load(rt, name, Category::Buffer, one));
+            let unread: Vec<Tensor> = unread.into_iter().map(bring).collect();
             let mut tensor = rt.aside(|| hooks.load(rt, name, category, tensor));
             if category == Category::Parameter && !frozen.has(name) {
                 let leaf;

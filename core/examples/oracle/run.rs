@@ -125,6 +125,7 @@ fn ranks(row: &Value, default: Config) -> Result<Config> {
         param_type: chosen("param_type").parse()?,
         reduce_type: chosen("reduce_type").parse()?,
         cpu_offload: is("cpu_offload"),
+        use_orig_params: is("use_orig_params"),
         ..default
     })
 }

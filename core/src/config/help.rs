@@ -73,6 +73,7 @@ const HELP: &[Help] = &[
         "",
         "FSDP keeps shards of parameters, gradients and optimizer state on the host",
     ),
+    help("use-orig-params", "", "FSDP1 gives the optimizer each parameter by itself"),
     help("precision", "", "Number format of parameters and of arithmetic"),
     help("optimizer", "", "Optimizer"),
     help("device", "", "GPU to estimate for; `highwater devices` lists them"),

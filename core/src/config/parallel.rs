@@ -198,9 +198,13 @@ impl Config {
 
     /// What parameters and inputs are converted to for arithmetic, where they are.
     pub fn converts_to(&self) -> Option<DType> {
+        self.gathers_as().or_else(|| self.precision.converts_to())
+    }
+
+    /// What the policy of a sharded model casts parameters to where they are gathered.
+    pub(crate) fn gathers_as(&self) -> Option<DType> {
         let gathered = self.is_parallel() && self.data_parallel.shards_parameters();
-        let policy = self.param_type.dtype().filter(|_| gathered);
-        policy.or_else(|| self.precision.converts_to())
+        self.param_type.dtype().filter(|_| gathered)
     }
 
     /// Whether an answer with these settings is one to what is asked: what is left open there may be settled.

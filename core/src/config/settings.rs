@@ -163,6 +163,14 @@ pub const SETTINGS: &[Setting] = &[
         ..field!(cpu_offload, Run)
     },
     Setting {
+        name: "use-orig-params",
+        label: "original parameters",
+        about: "FSDP1 gives the optimizer each parameter by itself, not flat ones",
+        group: Group::Ranks,
+        bears_on: Workload::trains,
+        ..field!(use_orig_params, Run)
+    },
+    Setting {
         name: "precision",
         label: "precision",
         group: Group::Main,

@@ -23,7 +23,7 @@ use super::checkpoint::{Region, Saved};
 use super::recorder::Place;
 use super::{Runtime, Tensor, kernels, layout};
 use crate::tensor::{DType, Dims};
-use crate::trace::{LabelId, ReasonId};
+use crate::trace::{LabelId, ReasonId, Stream};
 
 /// Gradients of a node's inputs, in their order; `None` where none is needed.
 pub type Gradients = Vec<Option<Tensor>>;
@@ -150,9 +150,15 @@ pub struct Leaf {
     grad: RefCell<Option<Tensor>>,
     reached: Cell<bool>,
     spread: Cell<bool>,
+    stream: Cell<Option<Stream>>,
 }
 
 impl Leaf {
+    /// It is seen through a view that was made on this stream: there gradients from several uses are added.
+    pub fn set_stream(&self, stream: Stream) {
+        self.stream.set(Some(stream));
+    }
+
     /// The gradient, if a backward has left one.
     pub fn grad(&self) -> Option<Tensor> {
         self.grad.borrow().clone()
@@ -218,6 +224,7 @@ impl Runtime {
             grad: RefCell::default(),
             reached: Cell::new(false),
             spread: Cell::new(false),
+            stream: Cell::default(),
         });
         let body = Body::Accumulate(Rc::clone(&leaf));
         let node = self.node("AccumulateGrad", Next::new(), body);
@@ -551,7 +558,12 @@ impl<'a> Engine<'a> {
                 first
             }
             Some(first) => {
-                let sum = kernels::add_gradients(self.rt, &first, &grad);
+                let add = || kernels::add_gradients(self.rt, &first, &grad);
+                let stream = match &edge.node.body {
+                    Body::Accumulate(leaf) => leaf.stream.get(),
+                    Body::Formula(_) => None,
+                };
+                let sum = stream.map_or_else(add, |stream| self.rt.on_stream(stream, add));
                 self.rt.trace_engine(false, &[&first, &grad], &sum);
                 sum
             }

@@ -17,16 +17,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::units::{self, Buffers, Types, Units};
 use crate::bytes::Bytes;
 use crate::config::{Config, Ranks, Switch};
 use crate::eager::autograd::Leaf;
 use crate::eager::exchange::{Exchange, Group};
+use crate::eager::hardware::Hardware;
 use crate::eager::layout::contiguous_strides;
 use crate::eager::{Runtime, Tensor, kernels};
-use crate::graph::ValueId;
 use crate::recover::Program;
 use crate::step::Parameter;
-use crate::step::forward;
 use crate::step::hooks::{Direction, Hooks};
 use crate::step::modules::{ModuleId, Modules};
 use crate::tensor::{DType, Dims, TensorType};
@@ -55,10 +55,8 @@ pub(super) struct Fsdp {
     copies: Group,
     /// Whether there are copies of the sharded model (HSDP).
     replicates: bool,
-    /// The types in which parameters are gathered and gradients reduced, if they are stated.
-    gathers_as: Option<DType>,
-    /// The type of what is stored, where it is not that of operators.
-    stores_as: DType,
+    types: Types,
+    /// The type in which gradients are reduced, if it is stated.
     reduces_as: Option<DType>,
     reshards: Switch,
     /// Whether shards wait on the host.
@@ -69,10 +67,8 @@ pub(super) struct Fsdp {
     unreduced: u64,
     /// The root first, as in `all_states`.
     units: Vec<Unit>,
-    by_path: BTreeMap<String, usize>,
-    by_name: BTreeMap<String, (usize, usize)>,
-    /// Parameters as they came to the device, until they are cut.
-    whole: RefCell<BTreeMap<String, Tensor>>,
+    names: Units,
+    buffers: Buffers,
     /// The buffer of the unit that ran last, in a forward.
     kept: RefCell<Option<Tensor>>,
     /// Units in the order of the forward.
@@ -149,37 +145,26 @@ impl Member {
 
 impl Fsdp {
     pub(super) fn of(program: &Program, config: &Config, ranks: Ranks) -> Self {
-        let blocks = forward::blocks(program);
-        let mut units = vec![Unit::default()];
-        units.extend(blocks.iter().map(|_| Unit::default()));
-        let numbered = blocks.iter().enumerate();
-        let by_path = numbered.map(|(at, (path, _))| (path.clone(), at + 1)).collect();
-        let owner = |value: ValueId| blocks.iter().position(|(_, reads)| reads.contains(&value));
-        let mut by_name = BTreeMap::new();
-        for &value in &program.placement {
-            let unit = owner(value).map_or(0, |at| at + 1);
-            by_name.insert(program.graph.value_name(value).to_owned(), (unit, by_name.len()));
-        }
+        let names = Units::of(program);
+        let (part, parts) = units::part(config, ranks);
         let accumulated = config.accumulate.get().saturating_sub(1);
         // Ranks that divide layers are neighbours.
         let shares = Group { ranks: ranks.data, apart: ranks.tensor };
         Self {
-            parts: ranks.data,
-            part: ranks.part_of(config.rank.0.unwrap_or_default()),
+            parts,
+            part,
             shares,
             copies: Group { ranks: ranks.replicate, apart: ranks.data },
             replicates: ranks.replicate > 1,
-            gathers_as: config.param_type.dtype(),
-            stores_as: config.precision.converts_to().unwrap_or(DType::Float32),
+            types: Types::of(config),
             reduces_as: config.reduce_type.dtype(),
             reshards: config.reshard,
             offloads: config.cpu_offload,
             clips: config.clips().then_some(shares),
             unreduced: if config.no_sync { accumulated } else { 0 },
-            units,
-            by_path,
-            by_name,
-            whole: RefCell::default(),
+            units: (0..names.count()).map(|_| Unit::default()).collect(),
+            names,
+            buffers: Buffers::default(),
             kept: RefCell::default(),
             order: RefCell::default(),
             reduced: RefCell::default(),
@@ -189,10 +174,7 @@ impl Fsdp {
     }
 
     fn unit(&self, modules: &Modules, module: ModuleId) -> Option<(usize, &Unit)> {
-        let at = match module {
-            ModuleId::MODEL => 0,
-            _ => *self.by_path.get(modules.path(module))?,
-        };
+        let at = self.names.of_module(modules, module)?;
         self.units.get(at).map(|unit| (at, unit))
     }
 
@@ -201,20 +183,17 @@ impl Fsdp {
         self.reshards.or(at > 0)
     }
 
-    /// `FSDPParam`s of a unit: all shards, before the whole parameters go.
-    fn cut(&self, rt: &Runtime, unit: &Unit) {
+    /// `fully_shard` of a unit: it comes to the device, and is cut before the whole parameters go.
+    fn cut(&self, rt: &Runtime, at: usize, unit: &Unit) {
         let mut members = unit.members.borrow_mut();
         rt.enter_operator("fully_shard");
         let mut whole: Vec<Tensor> = Vec::new();
         for member in members.iter() {
-            if self.offloads {
-                // What is on the host comes to the device to be cut.
-                let ty = TensorType::new(member.stored, member.dims.clone());
-                whole.push(rt.place(&ty, Category::Communication, &member.name));
-            } else {
-                whole.extend(self.whole.borrow_mut().remove(&member.name));
-            }
+            self.buffers.bring_statistics(rt, &member.name);
+            let ty = TensorType::new(member.stored, member.dims.clone());
+            whole.push(rt.place(&ty, Category::Communication, &member.name));
         }
+        self.buffers.bring_unit(rt, at);
         for member in members.iter_mut() {
             let ty = TensorType::new(member.stored, member.of_rows(member.rows(self.parts)));
             let shard = rt.place(&ty, Category::Parameter, &member.name);
@@ -229,28 +208,46 @@ impl Fsdp {
             return;
         }
         let members = unit.members.borrow();
-        let Some(first) = members.first() else { return };
-        let dtype = self.gathers_as.unwrap_or(first.stored);
-        let padded: u64 = members.iter().map(|member| member.padded(self.parts)).sum();
-        let is_cast = members.iter().any(|member| member.stored != dtype);
         let buffer = rt.on_stream(GATHER, || {
             rt.enter_operator("fsdp::all_gather_copy_in");
             let mut parts = Vec::new();
-            if self.offloads {
-                for member in members.iter() {
-                    let part = rt.empty(member.stored, &[member.padded(self.parts)]);
+            let mut cast = 0_u64;
+            for member in members.iter() {
+                let numel = member.padded(self.parts);
+                let is_cast = self.types.gathered(member.stored) != member.stored;
+                if self.offloads {
+                    let part = rt.empty(member.stored, &[numel]);
+                    let dtype = self.types.gathered(member.stored);
                     parts.push(if is_cast { rt.empty(dtype, part.sizes()) } else { part });
+                } else if is_cast {
+                    cast = cast.saturating_add(numel);
                 }
-            } else if is_cast {
-                parts.push(rt.empty(dtype, &[padded]));
             }
-            let numel = if self.parts > 1 { padded.saturating_mul(self.parts) } else { 0 };
+            if let Some(dtype) = self.types.gathers.filter(|_| cast > 0) {
+                parts.push(rt.empty(dtype, &[cast]));
+            }
+            let (dtype, numel) = self.inputs(&members)?;
+            let numel = if self.parts > 1 { numel.saturating_mul(self.parts) } else { 0 };
             let buffer = rt.empty_for(Category::Communication, dtype, &[numel]);
             rt.exchange(&[&buffer], Exchange::AllGather.of(size_of(&buffer), self.shares));
             parts.into_iter().rev().for_each(drop);
-            buffer
+            Some(buffer)
         });
-        unit.buffer.replace(Some(buffer));
+        unit.buffer.replace(buffer);
+    }
+
+    /// The type and COUNT of what this rank puts into an all-gather; parts of several types go as bytes.
+    fn inputs(&self, members: &[Member]) -> Option<(DType, u64)> {
+        let parts = || {
+            members
+                .iter()
+                .map(|member| (self.types.gathered(member.stored), member.padded(self.parts)))
+        };
+        let (first, _) = parts().next()?;
+        if parts().all(|(dtype, _)| dtype == first) {
+            return Some((first, parts().map(|(_, numel)| numel).sum()));
+        }
+        Some((DType::UInt8, parts().map(|(dtype, numel)| dtype.size().times(numel).0).sum()))
     }
 
     /// The copy of what was gathered into the unit's parameters.
@@ -265,13 +262,18 @@ impl Fsdp {
         rt.wait_for(GATHER);
         let whole = members.iter().map(|member| {
             let numel = member.padded(self.parts).saturating_mul(self.parts);
-            rt.empty_for(Category::Communication, buffer.dtype(), &[numel])
+            let dtype = self.types.gathered(member.stored);
+            rt.empty_for(Category::Communication, dtype, &[numel])
         });
         unit.gathered.replace(whole.collect());
         if self.parts > 1 {
-            let element = buffer.dtype().size();
-            let pieces = members.iter().map(|member| element.times(member.padded(self.parts)));
-            drop(rt.empty(DType::UInt8, &[split_table(&pieces.collect::<Vec<_>>(), self.parts).0]));
+            let pieces = members.iter().map(|member| {
+                self.types.gathered(member.stored).size().times(member.padded(self.parts)).0
+            });
+            let parts = self.parts;
+            rt.workspace_by(&pieces.collect::<Vec<_>>(), move |hardware, pieces| {
+                Some(split_table(hardware, pieces, parts))
+            });
         }
         unit.is_whole.set(true);
         rt.on_stream(if is_forward { COPIED } else { GATHER }, || rt.wait_for(Stream::DEFAULT));
@@ -416,19 +418,27 @@ const PER_BLOCK: u64 = 2048;
 /// SIZE: of a number in tables for kernels.
 const NUMBER: Bytes = Bytes(8);
 
+/// COUNT: blocks of threads that a multiprocessor holds (CUDA C++ Programming Guide, technical specifications).
+fn resident_blocks(hardware: &Hardware) -> u64 {
+    match hardware.capability {
+        (8, 6 | 7) => 16,
+        _ => hardware.threads_per_multiprocessor.div_ceil(64),
+    }
+}
+
 /// SIZE: the table of `split_with_sizes_copy`, which has four numbers for each piece and one for each block of threads.
 /// Blocks copy more where there would be too many for the device.
-fn split_table(pieces: &[Bytes], parts: u64) -> Bytes {
-    // An A100's; on other devices the table is a little larger or smaller.
-    const BLOCKS: u64 = 108 * 32;
+fn split_table(hardware: &Hardware, pieces: &[u64], parts: u64) -> Bytes {
     const MOST: u64 = 1 << 20;
-    let blocks =
-        |each: u64| pieces.iter().map(|piece| piece.0.div_ceil(PER_BLOCK * each)).sum::<u64>();
-    let whole: u64 = pieces.iter().map(|piece| piece.0).sum::<u64>().div_ceil(PER_BLOCK);
-    let each = whole.div_ceil(BLOCKS).max(1);
+    let most = hardware.multiprocessors.saturating_mul(resident_blocks(hardware)).max(1);
+    let blocks = |each: u64| {
+        pieces.iter().map(|piece| piece.div_ceil(PER_BLOCK.saturating_mul(each))).sum::<u64>()
+    };
+    let whole: u64 = pieces.iter().sum::<u64>().div_ceil(PER_BLOCK);
+    let each = whole.div_ceil(most).max(1);
     let all = whole.saturating_mul(parts);
     let each =
-        (each..=MOST).find(|each| all <= BLOCKS.saturating_mul(each * (each + 1))).unwrap_or(each);
+        (each..=MOST).find(|each| all <= most.saturating_mul(each * (each + 1))).unwrap_or(each);
     let count = u64::try_from(pieces.len()).unwrap_or_default();
     NUMBER.times(4 * count + 1 + blocks(each))
 }
@@ -441,60 +451,44 @@ fn concatenation_table(pieces: &[Bytes]) -> Bytes {
 }
 
 impl Hooks for Fsdp {
-    fn stored(&self, category: Category, dtype: DType) -> Option<DType> {
-        if category != Category::Parameter {
-            return Some(dtype);
-        }
-        let is_cast = self.gathers_as.is_some() && dtype.is_floating();
-        let stored = if is_cast { self.stores_as } else { dtype };
-        (!self.offloads).then_some(stored)
+    fn stored(&self, _category: Category, _dtype: DType) -> Option<DType> {
+        None
     }
 
     fn load(&self, rt: &Runtime, name: &str, category: Category, tensor: Tensor) -> Tensor {
-        if category != Category::Parameter {
+        let of_parameter = self.names.of_name(name).filter(|_| category == Category::Parameter);
+        let Some(unit) = of_parameter.and_then(|(unit, _)| self.units.get(unit)) else {
+            self.buffers.wait(&self.names, name, &tensor);
             return tensor;
-        }
-        let Some(&(unit, _)) = self.by_name.get(name) else { return tensor };
-        let Some(unit) = self.units.get(unit) else { return tensor };
-        let is_cast = self.gathers_as.is_some() && tensor.dtype().is_floating();
-        let stored = if is_cast { self.stores_as } else { tensor.dtype() };
-        let member = Member {
-            name: name.to_owned(),
-            dims: tensor.sizes().into(),
-            stored,
-            shard: None,
-            leaf: None,
-            own: None,
         };
+        let TensorType { dtype: stored, dims } = self.types.stored(name, &tensor);
+        let read = self.types.read(&tensor);
+        let (shard, leaf, own) = (None, None, None);
+        let member = Member { name: name.to_owned(), dims, stored, shard, leaf, own };
         unit.members.borrow_mut().push(member);
-        let dtype = self.gathers_as.filter(|_| stored.is_floating()).unwrap_or(stored);
-        let gathered = rt.without_memory(|| rt.empty(dtype, tensor.sizes()));
-        if !self.offloads {
-            self.whole.borrow_mut().insert(name.to_owned(), tensor);
-        }
-        gathered
+        rt.without_memory(|| rt.empty(read, tensor.sizes()))
     }
 
     fn placed(&self, rt: &Runtime, parameters: &[Parameter], _state: &[Tensor]) {
-        let place = |member: &Member| self.by_name.get(&member.name).map(|(_, place)| *place);
+        let place = |member: &Member| self.names.of_name(&member.name).map(|(_, place)| place);
         let leaves: BTreeMap<&str, &Rc<Leaf>> =
             parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).collect();
-        let Some((root, blocks)) = self.units.split_first() else { return };
-        for unit in blocks.iter().chain([root]) {
+        for at in (0..self.units.len()).map(|at| (at + 1) % self.units.len()) {
+            let Some(unit) = self.units.get(at) else { continue };
             let mut members = unit.members.borrow_mut();
             members.sort_by_key(place);
             for member in members.iter_mut() {
                 member.leaf = leaves.get(member.name.as_str()).map(|leaf| Rc::clone(leaf));
             }
             drop(members);
-            self.cut(rt, unit);
+            self.cut(rt, at, unit);
         }
     }
 
     fn loaded(&self, rt: &Runtime, parameters: &[Parameter]) -> Option<Vec<Parameter>> {
         let mut given = Vec::new();
         for parameter in parameters {
-            let Some(&(unit, _)) = self.by_name.get(parameter.leaf.name()) else { continue };
+            let Some((unit, _)) = self.names.of_name(parameter.leaf.name()) else { continue };
             let Some(unit) = self.units.get(unit) else { continue };
             let mut members = unit.members.borrow_mut();
             let Some(member) = members.iter_mut().find(|one| one.name == parameter.leaf.name())

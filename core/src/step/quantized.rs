@@ -5,7 +5,7 @@
 use crate::config::{Config, Quantize};
 use crate::eager::{Runtime, Tensor, kernels};
 use crate::ops::BLOCKS;
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Dims, TensorType};
 use crate::trace::Category;
 
 /// COUNT: values that 4 bits and that 8 bits stand for.
@@ -13,6 +13,26 @@ const VALUES: [u64; 2] = [16, 256];
 
 /// The operator that quantises a weight.
 pub const QUANTIZE: &str = "bitsandbytes::quantize";
+
+/// The same of a weight that is quantised on the host, where it waits: the packed values, then the statistics in the
+/// order in which they come to the device.
+pub(super) fn waiting(ty: &TensorType, config: &Config) -> (TensorType, Vec<TensorType>) {
+    let single = |count: u64| TensorType::new(DType::Float32, [count]);
+    if config.quantize == Quantize::Int8 {
+        let rows = ty.dims.first().copied().unwrap_or(1);
+        return (TensorType::new(DType::Int8, ty.dims.clone()), vec![single(rows)]);
+    }
+    let [block, outer] = BLOCKS;
+    let [few, many] = VALUES;
+    let blocks = ty.numel().div_ceil(block);
+    let packed = TensorType::new(DType::UInt8, [ty.numel().div_ceil(2), 1]);
+    if !config.double_quantize {
+        return (packed, vec![single(few), single(blocks)]);
+    }
+    let small = TensorType::new(DType::UInt8, [blocks]);
+    let offset = TensorType::new(DType::Float32, Dims::new());
+    (packed, vec![single(few), small, offset, single(blocks.div_ceil(outer)), single(many)])
+}
 
 /// A weight of this type on the device, and what is needed to restore it; the `first` brings a table that all share.
 pub(super) fn load(

@@ -34,6 +34,9 @@ STATISTICS = {
 }
 
 
+#: Types by the names that runs have for them; packed weights are bytes otherwise.
+STORAGE = {None: torch.uint8, 'fp32': torch.float32, 'fp16': torch.float16, 'bf16': torch.bfloat16}
+
 #: Losses whose target is as large as the logits.
 DENSE = ('mse', 'bce-with-logits')
 
@@ -331,6 +334,7 @@ def quantize(model: nn.Module, chosen: Namespace) -> None:
         bnb_4bit_quant_type='nf4' if chosen.quantize == 'int8' else chosen.quantize,
         bnb_4bit_use_double_quant=chosen.double_quantize,
         bnb_4bit_compute_dtype=compute,
+        bnb_4bit_quant_storage=STORAGE[chosen.quant_storage],
         **bits,
     )
     skipped = get_keys_to_not_convert(model)
@@ -468,7 +472,7 @@ def describe(loop: Loop) -> dict[str, Any]:
     }
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
     same += ' evaluation freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
-    same += ' input_require_grads quantize double_quantize compute_type clip loss loss_kernel kernels reentrant'
+    same += ' input_require_grads quantize double_quantize quant_storage compute_type clip loss loss_kernel kernels reentrant'
     same += ' offload in_backward objective compile compile_mode inference new_tokens cache beams'
     same += ' gpus rank mesh data_parallel bucket_cap gradient_as_bucket_view static_graph find_unused_parameters'
     same += ' reshard param_type reduce_type cpu_offload no_sync use_orig_params schedule micro_batches'

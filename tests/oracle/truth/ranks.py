@@ -61,10 +61,12 @@ class RankLoop(Loop):
         return model
 
     def place(self, model: nn.Module) -> None:
-        """FSDP moves shards by itself where they wait on the host, and its first version moves units."""
-        waits = self.chosen.cpu_offload and self.chosen.data_parallel == 'fsdp'
-        is_nowhere = any(tensor.is_meta for tensor in model.parameters())
-        if not waits and not is_nowhere and self.chosen.data_parallel != 'fsdp1':
+        """FSDP moves units by itself; what it gets waits on the host, quantised already."""
+        if self.chosen.data_parallel in ('fsdp', 'fsdp1'):
+            for module in model.modules():
+                if self.chosen.quantize and hasattr(module, 'quant_state'):
+                    module.weight.to('cpu')
+        elif not any(tensor.is_meta for tensor in model.parameters()):
             model.cuda()
 
     def distributed(self, model: nn.Module) -> nn.Module:
@@ -125,6 +127,13 @@ class RankLoop(Loop):
 
         chosen = self.chosen
         units = set(map(id, blocks(model)))
+
+        def is_unit(module: nn.Module) -> bool:
+            """Layers of adapters are units of their own, as by peft's `fsdp_auto_wrap_policy`."""
+            weight = getattr(module, 'weight', None)
+            is_adapter = chosen.lora and weight is not None and weight.requires_grad
+            return id(module) in units or bool(is_adapter and not list(module.children()))
+
         given: dict[str, Any] = {}
         if chosen.reshard == 'off':
             given['sharding_strategy'] = ShardingStrategy.SHARD_GRAD_OP
@@ -138,7 +147,7 @@ class RankLoop(Loop):
             given['cpu_offload'] = CPUOffload(offload_params=True)
         return FullyShardedDataParallel(
             model,
-            auto_wrap_policy=lambda module, recurse, nonwrapped_numel: recurse or id(module) in units,
+            auto_wrap_policy=lambda module, recurse, nonwrapped_numel: recurse or is_unit(module),
             device_id=0,
             use_orig_params=chosen.use_orig_params,
             **given,

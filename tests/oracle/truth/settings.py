@@ -102,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
     add('--input-require-grads', action='store_true', help='enable_input_require_grads()')
     add('--quantize', choices=('nf4', 'fp4', 'int8'), help="bitsandbytes' linear layers")
     add('--double-quantize', action='store_true', help='their statistics once more')
+    add('--quant-storage', choices=('fp32', 'fp16', 'bf16'), help='bnb_4bit_quant_storage; default: bytes')
     add('--compute-type', help="bnb_4bit_compute_dtype; default: autocast's type, else the model's")
     add('--clip', type=float, metavar='NORM', help='clip_grad_norm_ before the step')
     add('--loss', choices=LOSSES, help="computed on the logits; default: the model's own")
@@ -251,7 +252,8 @@ def ranks(row: dict[str, Any]) -> list[str]:
     for key in ('mesh', 'data_parallel', 'schedule', 'micro_batches', 'bucket_cap', 'reshard', 'param_type', 'reduce_type'):
         said += [f'--{key.replace("_", "-")}', str(row[key])] if row.get(key) else []
     names = {'gradient_as_bucket_view': 'bucket-view', 'find_unused_parameters': 'find-unused'}
-    for key in ('gradient_as_bucket_view', 'find_unused_parameters', 'no_sync', 'cpu_offload'):
+    flags = ('gradient_as_bucket_view', 'find_unused_parameters', 'no_sync', 'cpu_offload', 'use_orig_params')
+    for key in flags:
         said += [f'--{names.get(key, key.replace("_", "-"))}'] if row[key] else []
     return said
 
