@@ -1,7 +1,7 @@
 //! One stage of a pipeline: the part of a program that runs some of its blocks.
 //!
 //! Blocks are divided as torchtitan divides them (`generate_llm_fqn_per_model_part`): what stands before the first counts
-//! as a block, and so does what follows the last. A stage is given what the block before its own made. Whatever else it
+//! as a block, and so does what follows the last. A stage is given what the block before its own made. All else that it
 //! reads, such as masks and tables of positions, it makes itself.
 
 use std::collections::BTreeSet;
