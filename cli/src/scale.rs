@@ -119,13 +119,15 @@ fn paces(counts: &[NonZeroU64], cells: &[Scaled]) -> String {
             continue;
         };
         is_any = true;
-        let way = if cell.gpus == 1 { "one GPU" } else { named(&cell.way) };
+        let is_one = cell.gpus == 1;
+        let way = if is_one { "one GPU" } else { named(&cell.way) };
+        let shared = |text: String| if is_one { "-".to_owned() } else { text };
         table.row([
             gpus.to_string().into(),
             way.into(),
             Picoseconds(pace.step).to_string().into(),
-            Picoseconds(pace.exposed).to_string().into(),
-            pace.sent.to_string().into(),
+            shared(Picoseconds(pace.exposed).to_string()).into(),
+            shared(pace.sent.to_string()).into(),
             rate(pace.samples_per_second()).into(),
         ]);
     }

@@ -205,13 +205,14 @@ fn paces(cells: &[Scaled]) -> Option<impl IntoView + use<>> {
         let pace = cell.pace?;
         let way = Way::named(&cell.way).filter(|_| gpus > 1);
         let way = way.map_or_else(|| tr("one GPU"), |way| tr(way.name));
+        let shared = |text: String| if gpus > 1 { text } else { "–".to_owned() };
         Some(view! {
             <tr>
                 <th scope="row">{gpus}</th>
                 <td>{way}</td>
                 <td class="number">{Picoseconds(pace.step).to_string()}</td>
-                <td class="number">{Picoseconds(pace.exposed).to_string()}</td>
-                {super::parts::cell(pace.sent)}
+                <td class="number">{shared(Picoseconds(pace.exposed).to_string())}</td>
+                <td class="number">{shared(pace.sent.short())}</td>
                 <td class="number">{rate(pace.samples_per_second())}</td>
             </tr>
         })
@@ -244,15 +245,19 @@ fn cell(found: &Scaled, way: &Way, on_config: Callback<Config>) -> impl IntoView
     let batch = largest.map(|n| fill("to batch {n}", &[("n", &format::batch(n))]));
     let (name, said) = (tr(way.name), words::verdict(verdict.verdict));
     let parts: [(&str, &dyn Display); 3] = [("n", &found.gpus), ("way", &name), ("verdict", &said)];
+    let said = match found.gpus {
+        1 => fill(": apply one GPU; {verdict}", &parts),
+        _ => fill(": apply {n} GPUs with {way}; {verdict}", &parts),
+    };
     view! {
         <td class="number">
             <button type="button" class="link-button" on:click=move |_| on_config.run(config.clone())>
-                {format::verdict_symbol(verdict.verdict)}
+                <span class=verdict_class(verdict.verdict)>
+                    {format::verdict_symbol(verdict.verdict)}
+                </span>
                 "\u{a0}"
                 {size(verdict.need)}
-                <span class="hidden-text">
-                    {fill(": apply {n} GPUs with {way}; {verdict}", &parts)}
-                </span>
+                <span class="hidden-text">{said}</span>
             </button>
             <span class="scaled-batch">{batch}</span>
         </td>

@@ -18,8 +18,10 @@ use std::rc::Rc;
 
 use super::units::{self, Buffers, ROOT, Types, Units};
 use crate::adapt::is_adapter;
+use crate::bytes::Bytes;
 use crate::config::{Config, Ranks};
 use crate::eager::autograd::Leaf;
+use crate::eager::exchange::{Exchange, Group};
 use crate::eager::{Runtime, Tensor};
 use crate::recover::Program;
 use crate::step::Parameter;
@@ -43,6 +45,8 @@ const ALIGNMENT: u64 = 16;
 pub(super) struct Flat {
     parts: u64,
     part: u64,
+    /// Ranks that have the other parts.
+    shares: Group,
     types: Types,
     reduces_as: Option<DType>,
     /// Whether units are freed behind their forward (`FULL_SHARD`).
@@ -188,6 +192,7 @@ impl Flat {
         Self {
             parts,
             part,
+            shares: Group { ranks: parts, apart: 1 },
             types: Types::of(config),
             reduces_as: config.reduce_type.dtype().or_else(|| config.param_type.dtype()),
             reshards: config.reshard.or(true),
@@ -280,8 +285,11 @@ impl Flat {
         });
         if !is_whole {
             let numel = numel.saturating_mul(self.parts);
-            let whole =
-                rt.on_stream(UNSHARD, || rt.empty_for(Category::Communication, low, &[numel]));
+            let whole = rt.on_stream(UNSHARD, || {
+                let whole = rt.empty_for(Category::Communication, low, &[numel]);
+                rt.exchange(&[&whole], Exchange::AllGather.of(size_of(&whole), self.shares));
+                whole
+            });
             unit.whole.replace(Some(whole));
         }
         drop(part);
@@ -297,9 +305,10 @@ impl Flat {
         if !unit.is_prefetched.get() {
             self.gather(rt, unit);
         }
+        rt.wait_for(UNSHARD);
     }
 
-    fn after_forward(&self, rt: &Runtime, at: usize) {
+    fn after_forward(&self, at: usize) {
         let Some(unit) = self.units.get(at).filter(|unit| !unit.is_in_backward.get()) else {
             return;
         };
@@ -312,7 +321,6 @@ impl Flat {
             drop(unit.whole.take());
         }
         unit.is_prefetched.set(false);
-        let _ = rt;
     }
 
     fn before_backward(&self, rt: &Runtime, at: usize) {
@@ -323,6 +331,7 @@ impl Flat {
         if !unit.is_prefetched.replace(false) {
             self.gather(rt, unit);
         }
+        rt.wait_for(UNSHARD);
         let before = unit.place.get().and_then(|place| place.checked_sub(1));
         let next = before.and_then(|place| self.order.borrow().get(place).copied());
         let next = next.and_then(|at| self.units.get(at));
@@ -395,12 +404,15 @@ impl Flat {
         let (numel, stored) = (unit.part(self.parts), unit.stored.get());
         let dtype = self.reduces_as.unwrap_or(stored);
         let output = rt.on_stream(POST_BACKWARD, || {
+            rt.wait_for(Stream::DEFAULT);
             rt.enter_operator("reduce_scatter");
             let cast = (grad.dtype() != dtype).then(|| rt.empty(dtype, grad.sizes()));
             let all = numel.saturating_mul(self.parts);
             let is_padded = all > unit.numel.get();
             let padded = is_padded.then(|| rt.empty_for(Category::Communication, dtype, &[all]));
             let output = rt.empty_for(Category::Gradient, dtype, &[numel]);
+            let whole = dtype.size().times(all);
+            rt.exchange(&[&output], Exchange::ReduceScatter.of(whole, self.shares));
             let output = if dtype == stored {
                 output
             } else {
@@ -424,6 +436,9 @@ impl Flat {
     fn finish(&self, rt: &Runtime) {
         for unit in &self.units {
             self.after_backward(rt, unit);
+        }
+        rt.wait_for(POST_BACKWARD);
+        for unit in &self.units {
             unit.is_in_backward.set(false);
             unit.is_done.set(false);
             unit.is_prefetched.set(false);
@@ -438,6 +453,11 @@ impl Flat {
         let inner = self.around.get(modules.path(module)).into_iter().flatten().copied();
         own.into_iter().chain(inner).collect()
     }
+}
+
+/// SIZE: all elements.
+fn size_of(tensor: &Tensor) -> Bytes {
+    tensor.dtype().size().times(tensor.numel())
 }
 
 impl Hooks for Flat {
@@ -545,7 +565,7 @@ impl Hooks for Flat {
                     }
                 }
             }
-            Direction::Forward => units.into_iter().for_each(|at| self.after_forward(rt, at)),
+            Direction::Forward => units.into_iter().for_each(|at| self.after_forward(at)),
         }
     }
 

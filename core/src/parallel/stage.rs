@@ -1,7 +1,7 @@
 //! One stage of a pipeline: the part of a program that runs some of its blocks.
 //!
 //! Blocks are divided as torchtitan divides them (`generate_llm_fqn_per_model_part`): what stands before the first counts
-//! as a block, and so does what follows the last. A stage is given what the block before its own made. Whatever else it
+//! as a block, and so does what follows the last. A stage is given what the block before its own made. All else that it
 //! reads, such as masks and tables of positions, it makes itself.
 
 use std::collections::BTreeSet;
@@ -124,10 +124,11 @@ impl<'a> Whole<'a> {
         };
         let mut own = Arc::clone(node);
         for position in references(node) {
-            if given.is_some() && node.input(*position).as_ref().is_some_and(is_outside) {
-                if let Some(input) = Arc::make_mut(&mut own).inputs.get_mut(*position) {
-                    *input = given;
-                }
+            if given.is_some()
+                && node.input(*position).as_ref().is_some_and(is_outside)
+                && let Some(input) = Arc::make_mut(&mut own).inputs.get_mut(*position)
+            {
+                *input = given;
             }
         }
         Some(own)
@@ -194,6 +195,51 @@ impl<'a> Whole<'a> {
         }
         nodes.into_iter().collect()
     }
+
+    /// The program of these nodes and of what they read.
+    fn part(
+        &self,
+        kept: &BTreeSet<usize>,
+        (nodes, reads): (Vec<Arc<Node>>, BTreeSet<ValueId>),
+        given: Option<ValueId>,
+        outputs: Vec<ValueId>,
+    ) -> Program {
+        let whole = self.program;
+        let mut program = whole.clone();
+        let graph = Arc::make_mut(&mut program.graph);
+        graph.outputs = outputs;
+        if let Some(given) = given {
+            graph.inputs = vec![given];
+        }
+        // What the first stage has too comes with the head.
+        let others = whole.nodes.iter().enumerate().filter(|(at, _)| !kept.contains(at));
+        let elsewhere: BTreeSet<ValueId> =
+            others.flat_map(|(_, node)| node.inputs.iter().flatten()).copied().collect();
+        let modules: BTreeSet<&str> = nodes.iter().map(|node| node.module.as_str()).collect();
+        let is_idle = |id: &ValueId| {
+            let module = whole.graph.value_name(*id).rsplit_once('.').map(|(module, _)| module);
+            !elsewhere.contains(id) && module.is_some_and(|module| modules.contains(module))
+        };
+        let place = |order: &[ValueId]| {
+            let own = order.iter().copied().filter(|id| reads.contains(id) || is_idle(id));
+            let (shared, own): (Vec<_>, Vec<_>) =
+                own.partition(|id| given.is_some() && elsewhere.contains(id));
+            [own, shared].concat()
+        };
+        program.placement = place(&whole.placement);
+        program.to_device = place(&whole.to_device);
+        // A variable that is there until later is there until the model returns.
+        let made: BTreeSet<ValueId> =
+            nodes.iter().flat_map(|node| node.outputs.iter().flatten()).copied().collect();
+        let last = nodes.last().and_then(|node| node.output(0));
+        for (value, until) in &mut program.names {
+            if let Some(last) = last.filter(|_| made.contains(value) && !made.contains(until)) {
+                *until = last;
+            }
+        }
+        program.nodes = nodes;
+        program
+    }
 }
 
 /// The stage of this number.
@@ -231,41 +277,8 @@ pub(super) fn cut(program: &Program, stages: u64, stage: u64) -> Result<Stage, E
     if kept.iter().any(is_foreign) || reads_words || !program.graph.folds.is_empty() {
         return Err(uncut());
     }
-    let mut stage = Stage { program: program.clone(), given, is_last };
-    let graph = Arc::make_mut(&mut stage.program.graph);
-    graph.outputs = outputs;
-    if let Some(given) = given {
-        graph.inputs = vec![given];
-    }
-    // What the first stage has too comes with the head.
-    let kept: BTreeSet<usize> = kept.into_iter().collect();
-    let others = program.nodes.iter().enumerate().filter(|(at, _)| !kept.contains(at));
-    let elsewhere: BTreeSet<ValueId> =
-        others.flat_map(|(_, node)| node.inputs.iter().flatten()).copied().collect();
-    let modules: BTreeSet<&str> = nodes.iter().map(|node| node.module.as_str()).collect();
-    let is_idle = |id: &ValueId| {
-        let module = program.graph.value_name(*id).rsplit_once('.').map(|(module, _)| module);
-        !elsewhere.contains(id) && module.is_some_and(|module| modules.contains(module))
-    };
-    let place = |order: &[ValueId]| {
-        let own = order.iter().copied().filter(|id| reads.contains(id) || is_idle(id));
-        let (shared, own): (Vec<_>, Vec<_>) =
-            own.partition(|id| given.is_some() && elsewhere.contains(id));
-        [own, shared].concat()
-    };
-    stage.program.placement = place(&program.placement);
-    stage.program.to_device = place(&program.to_device);
-    // A variable that is there until later is there until the model returns.
-    let made: BTreeSet<ValueId> =
-        nodes.iter().flat_map(|node| node.outputs.iter().flatten()).copied().collect();
-    let last = nodes.last().and_then(|node| node.output(0));
-    for (value, until) in &mut stage.program.names {
-        if let Some(last) = last.filter(|_| made.contains(value) && !made.contains(until)) {
-            *until = last;
-        }
-    }
-    stage.program.nodes = nodes;
-    Ok(stage)
+    let program = whole.part(&kept.into_iter().collect(), (nodes, reads), given, outputs);
+    Ok(Stage { program, given, is_last })
 }
 
 #[cfg(test)]

@@ -90,6 +90,8 @@ fn fsdp_gathers_twice_and_reduces_once() {
     let of = |gathers| [(Exchange::AllGather, gathers * each), (Exchange::ReduceScatter, each)];
     check(&perceptron(), "N=32 gpus=8 data-parallel=fsdp reshard=on", &of(2));
     check(&perceptron(), "N=32 gpus=8 data-parallel=fsdp reshard=off", &of(1));
+    // What is in no block is not freed behind the forward.
+    check(&perceptron(), "N=32 gpus=8 data-parallel=fsdp1", &of(1));
     let norms = 2 * 7 * 4 * 4 / 8;
     let [gathers, reduces] = of(2);
     check(
