@@ -1,8 +1,8 @@
 //! `torch.distributed.pipelining`: a rank runs one stage of the model for one micro-batch after another.
 //!
 //! - A batch lies on the device as a whole; micro-batches are views of it.
-//! - A stage receives what the stage before it made into a buffer, which it keeps until the backward of that micro-batch.
-//!   What it sends goes when it was sent; its gradient starts at the function that made it.
+//! - A stage receives what the stage before it made into a buffer, which it keeps until the backward of that
+//!   micro-batch. What it sends goes when it was sent; its gradient starts at the function that made it.
 //! - The gradient of the output is received just before a backward. That of the input is sent behind it.
 //! - The last stage computes the loss of each micro-batch, and keeps logits until its backward.
 //!
@@ -337,8 +337,8 @@ fn check(program: &Program, config: &Config, stages: u64) -> Result<(), Error> {
         return about(
             "micro-batches",
             say!(
-                "a batch of {texts} cannot be divided into {micro_batches} micro-batches of one size: choose a batch that \
-                 {micro_batches} divides, and {most} at most",
+                "a batch of {texts} cannot be divided into {micro_batches} micro-batches of one size: choose a batch \
+                 that {micro_batches} divides, and {most} at most",
                 texts,
                 micro_batches,
                 most = MOST
@@ -354,8 +354,8 @@ fn check(program: &Program, config: &Config, stages: u64) -> Result<(), Error> {
     let other = other.or_else(|| config.precision.scales_gradients().then_some("precision"));
     match other {
         Some(setting) => Err(refused(say!(
-            "a pipeline is not simulated with this value of `{setting}`: leave `pp` out of the mesh, or the setting at its \
-             default",
+            "a pipeline is not simulated with this value of `{setting}`: leave `pp` out of the mesh, or the setting at \
+             its default",
             setting
         ))),
         None => Ok(()),

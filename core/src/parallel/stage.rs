@@ -1,7 +1,7 @@
 //! One stage of a pipeline: the part of a program that runs some of its blocks.
 //!
-//! Blocks are divided as torchtitan divides them (`generate_llm_fqn_per_model_part`): what stands before the first counts
-//! as a block, and so does what follows the last. A stage is given what the block before its own made. All else that it
+//! Blocks are divided as torchtitan divides them (`generate_llm_fqn_per_model_part`): what stands before the first
+//! counts as a block, and so does what follows the last. A stage is given what the block before its own made. All else that it
 //! reads, such as masks and tables of positions, it makes itself.
 
 use std::collections::BTreeSet;
@@ -50,8 +50,8 @@ fn is_within(node: &Node, module: &str) -> bool {
     node.module.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Operators that read the type, length or device of inputs alone, by positions of these. Where the model's own code has
-/// embeddings or words there, that of a later stage has the hidden states that it is given.
+/// Operators that read the type, length or device of inputs alone, by positions of these. Where the model's own code
+/// has embeddings or words there, that of a later stage has the hidden states that it is given.
 const REFERENCES: [(&str, &[usize]); 7] = [
     ("AlibiMask", &[0, 1]),
     ("Arange", &[0]),

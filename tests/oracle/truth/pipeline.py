@@ -1,7 +1,7 @@
 """One stage of a pipeline: a model of transformers that is cut at its blocks, under PyTorch's own schedules.
 
-Stages are cut as torchtitan cuts its own models: embeddings count as a block, and so do the last norm and the head. Each
-stage states the shapes of what it is given and returns, since a process group of the backend `fake` cannot send them.
+Stages are cut as torchtitan cuts its own models: embeddings count as a block, and so do the last norm and the head.
+Each stage states the shapes of what it is given and returns, since a process group of the backend `fake` cannot send them.
 """
 
 import contextlib

@@ -249,7 +249,8 @@ def ranks(row: dict[str, Any]) -> list[str]:
     # By itself the rank of a pipeline is the fullest.
     is_stage = 'pp=' in row['mesh']
     said += ['--rank', str(row['rank'])] if row['rank'] or is_stage else []
-    for key in ('mesh', 'data_parallel', 'schedule', 'micro_batches', 'bucket_cap', 'reshard', 'param_type', 'reduce_type'):
+    keys = 'mesh data_parallel schedule micro_batches bucket_cap reshard param_type reduce_type'
+    for key in keys.split():
         said += [f'--{key.replace("_", "-")}', str(row[key])] if row.get(key) else []
     names = {'gradient_as_bucket_view': 'bucket-view', 'find_unused_parameters': 'find-unused'}
     flags = ('gradient_as_bucket_view', 'find_unused_parameters', 'no_sync', 'cpu_offload', 'use_orig_params')
