@@ -45,3 +45,26 @@ test('several GPUs have buckets of gradients or shards, and a mesh that does not
   assert.deepEqual(errors, []);
   await page.close();
 });
+
+test('a section shows how many GPUs are enough, and applies one of the ways', async () => {
+  const { page, errors } = await openExample(browser, 'DistilGPT-2', 'scale', '.scaled-table');
+  const section = page.locator('.scaled');
+  // The last row is known once all others are.
+  await section.locator('.scaled-table tbody tr').nth(6).locator('button').nth(4).waitFor();
+  assert.match(await section.locator('.times-lead').textContent(), /^It fits on one A100 80 GB/);
+  assert.equal(await section.locator('.scaled-table tbody tr').count(), 7);
+  for (const [name, size] of Object.entries(SCREENS)) {
+    await page.setViewportSize(size);
+    assert.deepEqual(await accessibilityFaults(page), [], name);
+    assert.equal(await sideways(page), 0, `${name} scrolls sideways`);
+  }
+  await takePictures(page, 'scale');
+  await page.setViewportSize(SCREENS.desktop);
+  const fsdp = section.locator('.scaled-table tbody tr').nth(2).locator('button').nth(2);
+  await changesPeak(page, () => fsdp.click());
+  const lead = page.locator(`${OPENED} .headline-lead`);
+  assert.match(await lead.textContent(), /fits on 4 × A100 80 GB: it needs .* on each\.$/);
+  await section.getByText('ranks 0 to 3').waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});

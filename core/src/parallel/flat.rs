@@ -5,8 +5,8 @@
 //! - Before its forward a unit is gathered into one buffer, of which its parameters are views; behind the forward the
 //!   buffer is freed, but the root's. With mixed precision a copy of the shard in the lower type is gathered.
 //! - Before its backward it is gathered again, and then the unit that ran before it in the forward.
-//! - Behind its backward its gradients are joined to a flat one. That is padded where it must be, reduced, and freed; the
-//!   rank keeps its part.
+//! - Behind its backward its gradients are joined to a flat one. That is padded where it must be, reduced, and freed;
+//!   the rank keeps its part.
 //!
 //! Nothing waits for a stream here, so that `record_stream` changes nothing: the allocator finds every event done.
 //!
@@ -367,7 +367,7 @@ impl Flat {
         self.reduce(rt, unit, grad);
     }
 
-    /// The backward of the views, on the stream on which they were made: gradients become one, what has none being zero.
+    /// The backward of the views, on the stream on which they were made: gradients become one; missing ones are zero.
     /// Returns them, too, since they are freed only when the next memory is allocated.
     fn join(&self, rt: &Runtime, unit: &Unit) -> Option<(Tensor, Vec<Tensor>)> {
         if !unit.is_trained() {
