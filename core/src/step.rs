@@ -336,6 +336,23 @@ fn raise_adapters(rt: &Runtime, hooks: &dyn Hooks, loaded: &mut [Loaded<'_>], co
     }
 }
 
+/// A weight that is quantised, with its statistics, on the device or on the host where it waits.
+fn quantize(
+    rt: &Runtime,
+    hooks: &dyn Hooks,
+    ty: &TensorType,
+    config: &Config,
+    name: &str,
+    is_first: bool,
+) -> (Tensor, Vec<Tensor>) {
+    if hooks.stored(Category::Parameter, ty.dtype).is_some() {
+        return quantized::load(rt, ty, config, name, is_first);
+    }
+    let (packed, statistics) = quantized::waiting(ty, config);
+    let wait = |ty: &TensorType| rt.without_memory(|| rt.place(ty, Category::Parameter, name));
+    (wait(&packed), statistics.iter().map(wait).collect())
+}
+
 /// A parameter or buffer on its way to the device, unless it waits on the host.
 fn place(
     rt: &Runtime,
@@ -440,15 +457,8 @@ impl Device {
             } else {
                 ""
             });
-            let is_quantized = quantized.contains(&id);
-            let (tensor, statistics) = if is_quantized && hooks.stored(category, ty.dtype).is_none()
-            {
-                let (packed, statistics) = quantized::waiting(&ty, config);
-                let wait =
-                    |ty: &TensorType| rt.without_memory(|| rt.place(ty, category, &value.name));
-                (wait(&packed), statistics.iter().map(wait).collect())
-            } else if is_quantized {
-                quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
+            let (tensor, statistics) = if quantized.contains(&id) {
+                quantize(rt, hooks, &ty, config, &value.name, std::mem::take(&mut is_first))
             } else {
                 (place(rt, hooks, ty, category, &value.name), Vec::new())
             };

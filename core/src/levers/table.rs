@@ -576,7 +576,7 @@ fn sharded(config: &Config) -> String {
     let types: Vec<_> = types.into_iter().flatten().collect();
     if !types.is_empty() {
         imports.push("MixedPrecisionPolicy");
-        arguments += &format!(", mp_policy=MixedPrecisionPolicy({})", types.join(", "));
+        arguments = [", mp_policy=MixedPrecisionPolicy(", &types.join(", "), ")"].concat();
     }
     if config.cpu_offload {
         imports.push("CPUOffloadPolicy");

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use super::units::{self, Buffers, ROOT, Types, Units};
 use crate::adapt::is_adapter;
 use crate::bytes::Bytes;
-use crate::config::{Config, Ranks};
+use crate::config::{Config, Ranks, Switch};
 use crate::eager::autograd::Leaf;
 use crate::eager::exchange::{Exchange, Group};
 use crate::eager::{Runtime, Tensor};
@@ -50,7 +50,7 @@ pub(super) struct Flat {
     types: Types,
     reduces_as: Option<DType>,
     /// Whether units are freed behind their forward (`FULL_SHARD`).
-    reshards: bool,
+    reshards: Switch,
     offloads: bool,
     /// Whether the optimizer is given views for each parameter.
     keeps_parameters: bool,
@@ -195,7 +195,7 @@ impl Flat {
             shares: Group { ranks: parts, apart: 1 },
             types: Types::of(config),
             reduces_as: config.reduce_type.dtype().or_else(|| config.param_type.dtype()),
-            reshards: config.reshard.or(true),
+            reshards: config.reshard,
             offloads: config.cpu_offload,
             keeps_parameters: config.use_orig_params,
             unreduced: if config.no_sync { accumulated } else { 0 },
@@ -317,7 +317,7 @@ impl Flat {
             unit.place.set(Some(order.len()));
             order.push(at);
         }
-        if at != ROOT && self.reshards {
+        if at != ROOT && self.reshards.or(true) {
             drop(unit.whole.take());
         }
         unit.is_prefetched.set(false);
@@ -350,7 +350,7 @@ impl Flat {
         unit.is_in_backward.set(false);
         let is_reduced = self.passes.get() > self.unreduced;
         let (grad, pieces) = rt.on_stream(UNSHARD, || self.join(rt, unit)).unzip();
-        if is_reduced || self.reshards {
+        if is_reduced || self.reshards.or(true) {
             drop(unit.whole.take());
         }
         pieces.into_iter().flatten().for_each(drop);
@@ -394,7 +394,7 @@ impl Flat {
         if gap > 0 {
             pieces.push(rt.empty(self.gathers(unit), &[gap]));
         }
-        let dtype = pieces.first().map_or(self.gathers(unit), Tensor::dtype);
+        let dtype = pieces.first().map_or_else(|| self.gathers(unit), Tensor::dtype);
         let flat = rt.empty_for(Category::Gradient, dtype, &[unit.numel.get()]);
         Some((flat, pieces))
     }
@@ -487,7 +487,9 @@ impl Hooks for Flat {
         for unit in &self.units {
             for member in unit.members.borrow_mut().iter_mut() {
                 let leaf = leaves.get(member.name.as_str()).map(|leaf| Rc::clone(leaf));
-                leaf.iter().for_each(|leaf| leaf.set_stream(UNSHARD));
+                if let Some(leaf) = &leaf {
+                    leaf.set_stream(UNSHARD);
+                }
                 member.leaf = leaf;
             }
         }

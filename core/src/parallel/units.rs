@@ -84,7 +84,7 @@ impl Types {
     ///
     /// Packed 4-bit values are bytes, kept as numbers of the type in which they are gathered
     /// (`bnb_4bit_quant_storage`), since FSDP divides no others well.
-    pub(super) fn stored(&self, name: &str, tensor: &Tensor) -> TensorType {
+    pub(super) fn stored(self, name: &str, tensor: &Tensor) -> TensorType {
         let dtype = tensor.dtype();
         if dtype == DType::UInt8 {
             let kept = self.gathers.unwrap_or(self.stores);
@@ -102,12 +102,12 @@ impl Types {
     }
 
     /// The type in which operators read a parameter.
-    pub(super) fn read(&self, tensor: &Tensor) -> DType {
+    pub(super) fn read(self, tensor: &Tensor) -> DType {
         self.gathered(tensor.dtype())
     }
 
     /// The type in which what is kept is gathered.
-    pub(super) fn gathered(&self, stored: DType) -> DType {
+    pub(super) fn gathered(self, stored: DType) -> DType {
         self.gathers.filter(|_| stored.is_floating()).unwrap_or(stored)
     }
 }
