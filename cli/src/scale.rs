@@ -25,8 +25,7 @@ pub(crate) fn scale(arguments: &args::Scale) -> Result<String, Error> {
     let model = crate::open(&question.model)?;
     let config = question.training.over(model.defaults())?;
     let mut stages = Stages::default();
-    let simulation =
-        model.simulate(&Config { gpus: NonZeroU64::MIN, ..config.clone() }, &mut stages)?;
+    let simulation = model.simulate(&Config { gpus: NonZeroU64::MIN, ..config }, &mut stages)?;
     let config = simulation.report().config;
     let scale = Scale::new(&config, Facts::of(&model, &simulation, &config));
     let usual = || Scale::COUNTS.into_iter().filter_map(NonZeroU64::new).collect();

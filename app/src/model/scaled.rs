@@ -1,4 +1,4 @@
-//! What the page is told about numbers of GPUs: one piece after the other.
+//! What the page knows about numbers of GPUs: one piece after the other.
 
 use highwater_core::estimate::RankLine;
 use highwater_core::levers::Scaled;
