@@ -1,5 +1,6 @@
 //! `highwater compare`: what published estimators say of a run.
 
+use highwater_core::config::DataParallel;
 use highwater_core::estimate::{Simulation, Stages};
 use highwater_core::estimators::{ALL, About, Estimate, Estimator, Evidence, Means, Run};
 use highwater_core::{Bytes, Error, Model};
@@ -37,7 +38,7 @@ pub(crate) fn compare(model: &Model, arguments: &Question) -> Result<String, Err
         let text = serde_json::to_string_pretty(&rows).expect("rows are plain data");
         return Ok(text + "\n");
     }
-    Ok(table(&rows, &simulation))
+    Ok(table(&rows, &simulation) + &ranks(&evidence, &simulation))
 }
 
 fn table(rows: &[Row], simulation: &Simulation) -> String {
@@ -67,6 +68,17 @@ fn table(rows: &[Row], simulation: &Simulation) -> String {
         "{}\nA figure for tensors is compared with our allocated memory, all others with the process on {device}.\n",
         table.render("")
     )
+}
+
+/// Which share of a run on several GPUs the figures are; nothing for one GPU.
+fn ranks(evidence: &Evidence<'_>, simulation: &Simulation) -> String {
+    let Some(ranks) = evidence.ranks() else { return String::new() };
+    let way = simulation.config().data_parallel;
+    let way = match way {
+        DataParallel::Auto => String::new(),
+        _ => format!("; ours shares the model by {}", way.label()),
+    };
+    format!("Each figure is for one of {} GPUs{way}.\n", ranks.all())
 }
 
 /// How far a figure lies from another: `+12 %`.

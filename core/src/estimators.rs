@@ -33,11 +33,27 @@ pub trait Estimator: Sync {
     /// What there is to know of it.
     fn about(&self) -> &'static About;
 
-    /// What it says of a run.
+    /// Its figure for a run, where it knows as many GPUs; of several, for one of them.
     ///
     /// # Errors
     /// When the model is none that it estimates: why, as a sentence without its full stop.
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str>;
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str>;
+
+    /// Whether [`Estimator::figure`] takes [`Evidence::ranks`] into account.
+    fn knows_ranks(&self) -> bool {
+        false
+    }
+
+    /// What it says of a run.
+    ///
+    /// # Errors
+    /// As [`Estimator::figure`], and where it does not know several GPUs.
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+        if evidence.ranks().is_some() && !self.knows_ranks() {
+            return Err(ONE_GPU);
+        }
+        self.figure(evidence)
+    }
 
     /// Whether the run survives on its device: by default, if the figure is at most what the process may use. Methods
     /// with an allocator ask [`Evidence::survives`], because an allocator frees its cache before it fails.
@@ -146,8 +162,14 @@ pub const ALL: &[&dyn Estimator] = &[
     &learned::DnnPerf,
 ];
 
+/// Why most have no figure for a rank of several.
+const ONE_GPU: &str = "it answers for one GPU only";
+
 /// All reasons for which one has no figure.
-pub const WHY_NOT: [&str; 6] = [
+pub const WHY_NOT: [&str; 9] = [
+    ONE_GPU,
+    zero::DATA_ALONE,
+    llmem::NO_PIPELINE,
     decoder::NONE,
     megatron::TWO_STACKS,
     veritas::NO_CONVOLUTION,

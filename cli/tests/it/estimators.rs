@@ -63,6 +63,27 @@ fn answers_are_written_as_json() {
     }
 }
 
+/// Formulas divide the whole model; who knows one GPU only gives no figure, and the way of sharing is stated.
+#[test]
+fn figures_on_several_gpus_are_for_one_of_them() {
+    let last = |settings: &[&str]| {
+        let outcome = highwater(&[&["compare", "gpt2", "--seq", "64"], settings].concat());
+        assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+        outcome.stdout.lines().last().unwrap().to_owned()
+    };
+    assert!(last(&[]).starts_with("A figure for tensors is compared"));
+    let ddp = last(&["--gpus", "4"]);
+    assert_eq!(ddp, "Each figure is for one of 4 GPUs; ours shares the model by DDP.");
+    let stage = last(&["--mesh", "pp=2", "--batch", "2"]);
+    assert_eq!(stage, "Each figure is for one of 2 GPUs.");
+    let outcome = highwater(&["compare", "gpt2", "--seq", "64", "--gpus", "4", "--json"]);
+    let rows: Vec<Value> = serde_json::from_str(&outcome.stdout).unwrap();
+    let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap();
+    // GPT-2 has 124,439,808 parameters.
+    assert_eq!(row("zero-2")["bytes"], 124_439_808_u64 * 2 + 124_439_808 * 18 / 4);
+    assert_eq!(row("xmem")["why_not"], "it answers for one GPU only");
+}
+
 #[test]
 fn what_cannot_be_opened_is_refused() {
     let outcome = highwater(&["compare", "gtp2"]);

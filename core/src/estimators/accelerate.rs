@@ -17,7 +17,7 @@ impl Estimator for Accelerate {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let single = evidence.model_bytes(|name| !evidence.reads_words() || !is_head(name));
         // It states the largest of its parts: the step, or under half precision the optimizer.
         Ok(single.times(if evidence.config().precision.is_half() { 2 } else { 4 }).into())

@@ -19,7 +19,7 @@ impl Estimator for DnnMem {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         Ok(evidence.process(&without_optimizer(evidence)))
     }
 

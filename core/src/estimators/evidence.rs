@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
 use super::Estimate;
 use crate::allocator::{self, Settings};
 use crate::bytes::Bytes;
-use crate::config::Config;
+use crate::config::{Config, Mesh, Rank, Ranks};
 use crate::error::{Error, ErrorKind};
 use crate::estimate::{Layer, Model, Simulation, Stages};
 use crate::tensor::{DType, numel};
@@ -17,7 +18,9 @@ use crate::trace::{Category, Event, Phase, PhaseMark, Storage, Trace};
 /// A run and the layers of its model, as plain data: another program can be asked about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run<'s> {
+    /// Of one GPU: formulas divide the whole model themselves.
     trace: Cow<'s, Trace>,
+    /// With the ranks that share the model.
     config: Cow<'s, Config>,
     pub(super) settings: Settings,
     pub(super) layers: Vec<Layer>,
@@ -51,15 +54,22 @@ impl<'s> Run<'s> {
                 say!("the other estimators are of training: choose the workload training");
             return Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
         }
+        let (trace, asked) = if config.is_parallel() {
+            let alone = alone(simulation.asked());
+            let trace = model.simulate(&alone, stages)?.trace().clone();
+            (Cow::Owned(trace), Cow::Owned(alone))
+        } else {
+            (Cow::Borrowed(simulation.trace()), Cow::Borrowed(simulation.asked()))
+        };
         let batch = model.batch();
         let batch =
             batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
         let (replay, verdict) = (simulation.replay(), simulation.verdict());
         Ok(Self {
-            trace: Cow::Borrowed(simulation.trace()),
+            trace,
             config: Cow::Borrowed(config),
             settings: *simulation.settings(),
-            layers: model.layers(simulation.asked(), stages)?,
+            layers: model.layers(&asked, stages)?,
             batch: batch.max(1),
             context: verdict.context,
             measured_context: verdict.context,
@@ -80,6 +90,12 @@ impl<'s> Run<'s> {
     pub const fn allocated(&self) -> Bytes {
         self.allocated
     }
+}
+
+/// The same training on one GPU.
+fn alone(config: &Config) -> Config {
+    let (gpus, mesh, rank) = (NonZeroU64::MIN, Mesh::default(), Rank(None));
+    Config { gpus, mesh, rank, ..config.clone() }
 }
 
 /// A run, and what all estimators want to know of it.
@@ -109,6 +125,18 @@ impl<'r> Evidence<'r> {
         &self.run.config
     }
 
+    /// COUNT: ranks that share the model, along each axis; `None` for one GPU.
+    pub fn ranks(&self) -> Option<Ranks> {
+        let config = self.config();
+        let ranks = config.is_parallel().then(|| config.ranks().ok()).flatten();
+        ranks.filter(|ranks| ranks.all() > 1)
+    }
+
+    /// The same, with one rank along each axis for one GPU.
+    pub(super) fn ranks_or_one(&self) -> Ranks {
+        self.ranks().unwrap_or(Ranks { replicate: 1, data: 1, tensor: 1, pipeline: 1 })
+    }
+
     pub(super) fn trace(&self) -> &'r Trace {
         &self.run.trace
     }
@@ -126,6 +154,14 @@ impl<'r> Evidence<'r> {
     /// COUNT: elements of all parameters.
     pub(super) fn parameter_count(&self) -> u64 {
         self.parameters().map(|storage| elements(self.trace(), storage)).sum()
+    }
+
+    /// COUNT: parameters with these dimensions, each once.
+    pub(super) fn parameters_of(&self, dims: &[u64]) -> usize {
+        let of_dims = |storage: &&Storage| {
+            self.trace().tensor(storage).is_some_and(|ty| ty.dims.as_slice() == dims)
+        };
+        self.parameters().filter(of_dims).count()
     }
 
     /// Sizes of all parameters.

@@ -20,7 +20,7 @@ impl Estimator for FakeTensor {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let events = evidence.until_end_of(1, Phase::Backward);
         let trace = evidence.trace();
         Ok(evidence

@@ -17,7 +17,11 @@ impl Estimator for Highwater {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn knows_ranks(&self) -> bool {
+        true
+    }
+
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let bytes = evidence.run.reserved + evidence.run.context;
         Ok(Estimate { bytes, from: None, tensors: Some(evidence.run.allocated) })
     }

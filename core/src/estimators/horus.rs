@@ -37,7 +37,7 @@ impl Estimator for Horus {
         self.about
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let bytes = horus(evidence.activations(), evidence.parameter_count(), evidence.run.batch);
         Ok((bytes + self.flat).into())
     }

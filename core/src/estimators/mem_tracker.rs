@@ -22,7 +22,7 @@ impl Estimator for MemTracker {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let events = evidence.until_end_of(2, Phase::Optimizer);
         Ok(evidence
             .peak_of_tensors(events, Some(BLOCK), |storage, _| {

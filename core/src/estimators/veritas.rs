@@ -22,7 +22,7 @@ impl Estimator for VeritasEst {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let layers = &evidence.run.layers;
         let is_convolutional = layers.iter().any(|layer| layer.kind == LayerKind::Convolution)
             && layers.iter().all(|layer| layer.kind != LayerKind::Attention);

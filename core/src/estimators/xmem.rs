@@ -29,7 +29,7 @@ impl Estimator for Xmem {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         Ok(evidence.process(&blocks(evidence)))
     }
 

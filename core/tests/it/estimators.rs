@@ -98,11 +98,24 @@ fn learned_estimators_answer_as_when_they_were_trained() {
 /// What the authors' own programs said of twelve models, and ours: `tests/oracle/calculators.py` asked them.
 #[test]
 fn calculators_answer_as_their_authors_do() {
+    let page = calculators("calculators/truth.csv");
+    expect_file!["../../../tests/fixtures/calculators/errors.txt"].assert_eq(&page);
+}
+
+/// The same of one GPU of several.
+#[test]
+fn calculators_answer_about_several_gpus() {
+    let page = calculators("calculators/ranks.csv");
+    expect_file!["../../../tests/fixtures/calculators/ranks-errors.txt"].assert_eq(&page);
+}
+
+/// A line for each figure of a table, with the error of ours.
+fn calculators(table: &str) -> String {
     let mut page = "Authors' own calculators: model, settings, calculator; the bytes that it states, and the error of \
                     ours in hundredths\nof a percent.\n\n"
         .to_owned();
     let mut wrong = Vec::new();
-    for cells in &runs::table("calculators/truth.csv") {
+    for cells in &runs::table(table) {
         let entry = highwater_core::formats::catalogue::find(&cells["model"]).expect("a name");
         let model = highwater_core::open_named(&entry).expect("a model");
         let suggested = model.defaults();
@@ -127,8 +140,8 @@ fn calculators_answer_as_their_authors_do() {
         };
         wrong.extend((error.abs() > most).then_some(line));
     }
-    expect_file!["../../../tests/fixtures/calculators/errors.txt"].assert_eq(&page);
     assert_eq!(wrong, Vec::<String>::new());
+    page
 }
 
 /// Those that need no transformer answer for any model, those for transformers where there is one, and those that
@@ -146,4 +159,52 @@ fn all_answer_where_they_can() {
     let model = highwater_core::open(&mut spec.as_slice(), "mlp.yaml").unwrap();
     let said = all(&model, &Config::default()).unwrap();
     assert_eq!(said.iter().flatten().count(), ALL.len() - 4);
+}
+
+/// What all say of Llama 3.2 1B with 4 texts of 512 tokens.
+fn of_llama(settings: &str) -> Vec<Option<u64>> {
+    let (name, settings) = ("llama-3.2-1b".to_owned(), settings.to_owned());
+    let entry = highwater_core::formats::catalogue::find(&name).expect("a name");
+    let model = highwater_core::open_named(&entry).expect("a model");
+    let run = Run { model: name, batch: 4, seq: Some(512), settings };
+    let config = run.configuration_over(&model, model.defaults()).expect("settings");
+    all(&model, &config).expect("a run")
+}
+
+/// Who answers about one GPU of several.
+#[test]
+fn those_that_know_several_gpus_answer_about_them() {
+    let check = |settings: &str, expected: &[&str]| {
+        let said = of_llama(settings);
+        let rows = ALL.iter().zip(said).filter(|(_, bytes)| bytes.is_some());
+        let ids: Vec<&str> = rows.map(|(one, _)| one.about().id).collect();
+        assert_eq!(ids, expected, "{settings}");
+    };
+    let zero = ["zero-2", "zero-2-offload", "zero-3", "zero-3-offload-optimizer", "zero-3-offload"];
+    let of_data = [&["highwater", "llmem", "eleuther", "megatron"], zero.as_slice()].concat();
+    check("--gpus 2", &of_data);
+    check("--gpus 4 --data-parallel fsdp --cpu-offload", &of_data);
+    check("--mesh replicate=2,dp=2 --data-parallel fsdp", &of_data);
+    check("--mesh tp=2", &of_data[..4]);
+    check("--mesh dp=2,tp=2", &of_data[..4]);
+    check("--mesh pp=2", &["highwater", "eleuther", "megatron"]);
+}
+
+/// LLMem's formulas by hand, in MiB and pages of 2. Parameters are a table of 128,256 × 2,048 and 59 chunks of 16 Mi for
+/// the rest: 2,389 in half precision, 4,778 in single precision. The state of Adam is 11,432: the table and the head
+/// have 2,004 each, a block 464. Hidden states, logits and the loss stay as they are. NCCL adds 560 to the base.
+#[test]
+fn llmem_divides_by_its_formulas() {
+    let at = ALL.iter().position(|one| one.about().id == "llmem").expect("a row");
+    let figure = |settings: &str| of_llama(settings)[at].expect("a figure") >> 20;
+    let alone = figure("") - (7_168 + 11_432) + 560;
+    let check = |settings: &str, states: u64, gathered: u64| {
+        assert_eq!(figure(settings) - alone, states + gathered, "{settings}");
+    };
+    // Half precision, and a quarter of 4,778 + 11,432.
+    check("--gpus 4 --data-parallel ddp", 2_390 + 4_054, 0);
+    // A quarter of all, and of 128 of inputs what the three others have.
+    check("--mesh tp=4", 4_650, 96);
+    // Of half precision, what two of four have.
+    check("--mesh dp=2,tp=2", 1_196 + 4_054, 64);
 }

@@ -23,7 +23,7 @@ impl Estimator for DnnPerf {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let features = Features::of(evidence)?;
         let mib = weights().and_then(|text| network(text, &features)).ok_or(NOT_LOADED)?;
         // Far outside of what it learned, a power may be of any size.

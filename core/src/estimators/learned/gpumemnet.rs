@@ -53,7 +53,7 @@ impl Estimator for GpuMemNet {
         self.about
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let features = Features::of(evidence)?;
         let text = if self.reads_layers { transformers() } else { perceptrons() };
         let class = text.and_then(|text| class(text, &features, self.reads_layers));

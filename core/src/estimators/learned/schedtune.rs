@@ -22,7 +22,7 @@ impl Estimator for SchedTune {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+    fn figure(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let features = Features::of(evidence)?;
         let said = forest().and_then(|text| mean(text, measures(&features)));
         said.map(|mib| Bytes::mib(mib).into()).ok_or(NOT_LOADED)
