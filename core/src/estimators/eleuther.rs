@@ -53,9 +53,9 @@ impl Estimator for Eleuther {
 }
 
 /// SIZE: what a GPU has of weights, gradients and state of the optimizer, which need so many bytes for a parameter, and
-/// of buffers. A stage of ZeRO divides by all GPUs; parallel layers and blocks divide weights alone.
+/// of buffers. A stage of `ZeRO` divides by all GPUs; parallel layers and blocks divide weights alone.
 fn states(evidence: &Evidence<'_>, parameters: u128, each: [u128; 3]) -> u128 {
-    /// COUNT: parameters in a bucket of ZeRO, and those that stage 3 keeps whole.
+    /// COUNT: parameters in a bucket of `ZeRO`, and those that stage 3 keeps whole.
     const BUCKET: u128 = 500_000_000;
     const LIVE: u128 = 1_000_000_000;
     let [weight, gradient, optimizer] = each.map(|bytes| bytes * parameters);
