@@ -16,7 +16,7 @@ fn the_fewest_gpus_that_are_enough() {
 
           GPUs        DDP           ZeRO-1            FSDP  FSDP, recomputed  FSDP, recomputed, offloaded  tensor parallel
           1     12.35 GiB                -               -                 -                            -                -
-          2     14.99 GiB  11.80 GiB, to 1  9.43 GiB, to 2    8.81 GiB, to 3               4.85 GiB, to 7   7.63 GiB, to 3
+          2     14.99 GiB  11.80 GiB, to 1  9.41 GiB, to 2    9.47 GiB, to 3               4.85 GiB, to 7   7.63 GiB, to 3
 
           GPUs  simplest way    step  waits for others  each sends  samples/s
           2     ZeRO-1        567 ms            217 ms    3.45 GiB       3.52

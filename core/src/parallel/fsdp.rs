@@ -69,6 +69,8 @@ pub(super) struct Fsdp {
     units: Vec<Unit>,
     names: Units,
     buffers: Buffers,
+    /// Parts of layers are read onto the device, and are whole there before they are cut.
+    placed: Option<RefCell<BTreeMap<String, Tensor>>>,
     /// The buffer of the unit that ran last, in a forward.
     kept: RefCell<Option<Tensor>>,
     /// Units in the order of the forward.
@@ -164,6 +166,7 @@ impl Fsdp {
             unreduced: if config.no_sync { accumulated } else { 0 },
             units: (0..names.count()).map(|_| Unit::default()).collect(),
             names,
+            placed: (ranks.tensor > 1 && !config.cpu_offload).then(RefCell::default),
             buffers: Buffers::default(),
             kept: RefCell::default(),
             order: RefCell::default(),
@@ -189,6 +192,11 @@ impl Fsdp {
         rt.enter_operator("fully_shard");
         let mut whole: Vec<Tensor> = Vec::new();
         for member in members.iter() {
+            let placed = self.placed.as_ref();
+            if let Some(placed) = placed.and_then(|all| all.borrow_mut().remove(&member.name)) {
+                whole.push(placed);
+                continue;
+            }
             self.buffers.bring_statistics(rt, &member.name);
             let ty = TensorType::new(member.stored, member.dims.clone());
             whole.push(rt.place(&ty, Category::Communication, &member.name));
@@ -451,11 +459,15 @@ fn concatenation_table(pieces: &[Bytes]) -> Bytes {
 }
 
 impl Hooks for Fsdp {
-    fn stored(&self, _category: Category, _dtype: DType) -> Option<DType> {
-        None
+    fn stored(&self, category: Category, dtype: DType) -> Option<DType> {
+        let kept = if category == Category::Parameter { self.types.kept(dtype) } else { dtype };
+        self.placed.is_some().then_some(kept)
     }
 
     fn load(&self, rt: &Runtime, name: &str, category: Category, tensor: Tensor) -> Tensor {
+        if self.placed.is_some() && category != Category::Parameter {
+            return tensor;
+        }
         let of_parameter = self.names.of_name(name).filter(|_| category == Category::Parameter);
         let Some(unit) = of_parameter.and_then(|(unit, _)| self.units.get(unit)) else {
             self.buffers.wait(&self.names, name, &tensor);
@@ -466,7 +478,11 @@ impl Hooks for Fsdp {
         let (shard, leaf, own) = (None, None, None);
         let member = Member { name: name.to_owned(), dims, stored, shard, leaf, own };
         unit.members.borrow_mut().push(member);
-        rt.without_memory(|| rt.empty(read, tensor.sizes()))
+        let gathered = rt.without_memory(|| rt.empty(read, tensor.sizes()));
+        if let Some(placed) = &self.placed {
+            placed.borrow_mut().insert(name.to_owned(), tensor);
+        }
+        gathered
     }
 
     fn placed(&self, rt: &Runtime, parameters: &[Parameter], _state: &[Tensor]) {

@@ -92,13 +92,18 @@ impl Types {
             let rows = bytes.checked_div(kept.size().0).unwrap_or(bytes);
             return TensorType::new(kept, [rows, 1]);
         }
-        let is_cast = self.gathers.is_some() && dtype.is_floating();
-        let stored = match is_cast {
-            true if is_lora(name) && !self.is_model_type => DType::Float32,
-            true => self.stores,
-            false => dtype,
-        };
-        TensorType::new(stored, tensor.sizes())
+        let is_low = is_lora(name) && !self.is_model_type;
+        let kept = if is_low && self.is_cast(dtype) { DType::Float32 } else { self.kept(dtype) };
+        TensorType::new(kept, tensor.sizes())
+    }
+
+    /// The type in which a model keeps a parameter that operators read in another one.
+    pub(super) fn kept(self, dtype: DType) -> DType {
+        if self.is_cast(dtype) { self.stores } else { dtype }
+    }
+
+    const fn is_cast(self, dtype: DType) -> bool {
+        self.gathers.is_some() && dtype.is_floating()
     }
 
     /// The type in which operators read a parameter.

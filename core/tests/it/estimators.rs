@@ -190,7 +190,7 @@ fn those_that_know_several_gpus_answer_about_them() {
     check("--mesh pp=2", &["highwater", "eleuther", "megatron"]);
 }
 
-/// LLMem's formulas by hand, in MiB and pages of 2. Parameters are a table of 128,256 × 2,048 and 59 chunks of 16 Mi for
+/// By hand, in MiB and pages of 2. Parameters are a table of 128,256 × 2,048 and 59 chunks of 16 Mi for
 /// the rest: 2,389 in half precision, 4,778 in single precision. The state of Adam is 11,432: the table and the head
 /// have 2,004 each, a block 464. Hidden states, logits and the loss stay as they are. NCCL adds 560 to the base.
 #[test]

@@ -386,13 +386,13 @@ fn ways_to_share_a_training() {
         1 ddp: 16.50 GiB, DoesNotFit, to Some(13)
         2 ddp: 17.51 GiB, DoesNotFit, to Some(11)
         2 zero-1: 17.51 GiB, DoesNotFit, to Some(11)
-        2 fsdp: 17.37 GiB, DoesNotFit, to Some(11)
-        2 fsdp-checkpoint: 8.69 GiB, Fits, to Some(26)
+        2 fsdp: 17.38 GiB, DoesNotFit, to Some(12)
+        2 fsdp-checkpoint: 10.07 GiB, Fits, to Some(27)
         2 fsdp-offload: 8.20 GiB, Fits, to Some(27)
         8 ddp: 17.51 GiB, DoesNotFit, to Some(11)
         8 zero-1: 17.51 GiB, DoesNotFit, to Some(11)
-        8 fsdp: 15.66 GiB, LikelyDoesNotFit, to Some(13)
-        8 fsdp-checkpoint: 8.51 GiB, Fits, to Some(27)
+        8 fsdp: 17.08 GiB, DoesNotFit, to Some(12)
+        8 fsdp-checkpoint: 8.24 GiB, Fits, to Some(27)
         8 fsdp-offload: 8.08 GiB, Fits, to Some(28)
     "#]]
     .assert_eq(&text);
