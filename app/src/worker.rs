@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
 use highwater_core::device;
-use highwater_core::estimate::{Around, BatchLine, LargestBatch, Stages};
+use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
 use highwater_core::estimators::Run;
 use highwater_core::export::Played;
 use highwater_core::formats::Opened;
@@ -30,7 +30,7 @@ use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use self::estimator::{Facts, LEVERS, Match, Model, Search, Searched, Simulation};
 use self::load::{Found, Opening, Read};
-use self::parts::ranks::Spread;
+use self::parts::ranks::Ranks;
 use self::parts::times::Clockwork;
 use self::recording::Recording;
 use crate::model::explained::Sought;
@@ -78,10 +78,8 @@ struct Desk {
     try_batches: bool,
     /// How times are computed, and which are wanted.
     timer: Timer,
-    /// What several ranks add to the step of one.
-    around: Fetched<Around>,
-    /// What tells how the training ends on other numbers of GPUs, once it has arrived.
-    spread: Option<Spread>,
+    /// What several GPUs add to the step of one.
+    ranks: Fetched<Ranks>,
 }
 
 /// How times are computed, and which are wanted.
@@ -137,16 +135,16 @@ async fn serve(settings: Vec<u8>, device: String) {
 
 /// Does what a message asks for, once what ranks add has arrived or failed to.
 async fn with_ranks(message: ToWorker, attached: JsValue) {
-    let around = parts::ranks::around().await;
+    let ranks = parts::ranks::ranks().await;
     DESK.with_borrow_mut(|desk| {
-        desk.around = around.map_or(Fetched::Failed, Fetched::There);
-        if let Fetched::There(around) = desk.around {
-            desk.model = desk.model.take().map(|model| model.in_ranks(around));
+        desk.ranks = ranks.map_or(Fetched::Failed, Fetched::There);
+        if let Fetched::There(ranks) = desk.ranks {
+            desk.model = desk.model.take().map(|model| model.in_ranks(ranks.around));
         }
         desk.receive(message, attached);
-        if matches!(desk.around, Fetched::Failed) {
+        if matches!(desk.ranks, Fetched::Failed) {
             // The next request tries again.
-            desk.around = Fetched::Not;
+            desk.ranks = Fetched::Not;
         }
     });
 }
@@ -307,8 +305,8 @@ impl Desk {
                 post(&FromWorker::Names { names });
             }),
             ToWorker::Close => {
-                let (around, spread) = (self.around, self.spread);
-                *self = Self { sought: self.sought.take(), around, spread, ..Self::default() };
+                let ranks = self.ranks;
+                *self = Self { sought: self.sought.take(), ranks, ..Self::default() };
             }
         }
     }
@@ -332,9 +330,9 @@ impl Desk {
                 found.model.as_ref().is_some_and(|model| model.defaults.is_parallel())
             };
             if read.as_ref().is_ok_and(states_ranks) {
-                let around = parts::ranks::around().await.ok();
+                let ranks = parts::ranks::ranks().await.ok();
                 DESK.with_borrow_mut(|desk| {
-                    desk.around = around.map_or(Fetched::Not, Fetched::There);
+                    desk.ranks = ranks.map_or(Fetched::Not, Fetched::There);
                 });
             }
             DESK.with_borrow_mut(|desk| desk.take(request, read));
@@ -362,7 +360,7 @@ impl Desk {
 
     /// Whether a run of several ranks is asked for, and what they add is neither here nor known not to come.
     fn lacks_ranks(&self, config: &Config) -> bool {
-        config.is_parallel() && matches!(self.around, Fetched::Not)
+        config.is_parallel() && matches!(self.ranks, Fetched::Not)
     }
 
     /// The run of a request, while it is the newest one.
@@ -376,20 +374,11 @@ impl Desk {
         if self.sweep.generation != generation || self.model.is_none() {
             return;
         }
-        if self.spread.is_some() {
-            self.after_verdicts(Task::Scale(0));
-            return;
+        match self.ranks {
+            Fetched::Not => spawn_local(with_ranks(ToWorker::Scale { generation }, JsValue::NULL)),
+            Fetched::Failed => {}
+            Fetched::There(_) => self.after_verdicts(Task::Scale(0)),
         }
-        spawn_local(async move {
-            let spread = parts::ranks::spread().await.ok();
-            let around = parts::ranks::around().await.ok();
-            DESK.with_borrow_mut(|desk| {
-                let Some((spread, around)) = spread.zip(around) else { return };
-                (desk.spread, desk.around) = (Some(spread), Fetched::There(around));
-                desk.model = desk.model.take().map(|model| model.in_ranks(around));
-                desk.ask_scale(desk.sweep.generation);
-            });
-        });
     }
 
     /// Does something as soon as verdicts are known.
@@ -462,8 +451,8 @@ impl Desk {
                     Some(settle) => model.settled_by(settle),
                     None => model,
                 };
-                let model = match self.around {
-                    Fetched::There(around) => model.in_ranks(around),
+                let model = match self.ranks {
+                    Fetched::There(ranks) => model.in_ranks(ranks.around),
                     Fetched::Not | Fetched::Failed => model,
                 };
                 Some(self.open(model, config, edited))
@@ -725,8 +714,9 @@ impl Desk {
             }
             Task::WhatIf(_) => {}
             Task::Scale(number) => {
-                let Some(spread) = self.spread else { return };
-                if let Some(piece) = spread(model, &mut self.stages, config, facts, number) {
+                let Fetched::There(ranks) = self.ranks else { return };
+                if let Some(piece) = (ranks.spread)(model, &mut self.stages, config, facts, number)
+                {
                     post(&FromWorker::Scaled { generation, number, piece });
                     self.sweep.tasks.push_back(Task::Scale(number + 1));
                 }

@@ -1,5 +1,8 @@
 //! [`Choice`] and [`choice!`]: an enum whose variants have a name, a label and an explanation.
 
+use crate::error::{Error, ErrorKind};
+use crate::sentence::Sentence;
+
 /// One of several named settings.
 pub trait Choice: Copy + PartialEq + std::str::FromStr + Send + Sync + 'static {
     /// All of them, in the order in which they are offered.
@@ -20,6 +23,21 @@ pub struct Named {
     pub label: &'static str,
     /// What it means for memory: no full stop.
     pub about: &'static str,
+}
+
+/// Where a name is in a table.
+#[inline(never)]
+pub(crate) fn position(table: &[Named], name: &str) -> Option<usize> {
+    table.iter().position(|named| named.name == name)
+}
+
+/// What is wrong with a name that is not in a table of `what`.
+#[cold]
+pub(crate) fn unknown(table: &[Named], name: &str, what: &Sentence) -> Error {
+    let known: Vec<_> = table.iter().map(|named| named.name).collect();
+    let known = known.join(", ");
+    let message = say!("unknown {what} `{name}`; choose one of {known}", what, name, known);
+    Error::new(ErrorKind::BadConfig, message)
 }
 
 /// Declares an enum of named variants, with `ALL`, `name`, `label`, `about`, `Display`, `FromStr` and serde
@@ -90,12 +108,10 @@ macro_rules! choice {
             type Err = $crate::error::Error;
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
-                Self::ALL.iter().copied().find(|choice| choice.name() == name).ok_or_else(|| {
-                    let known: Vec<_> = Self::ALL.iter().map(|choice| choice.name()).collect();
-                    let known = known.join(", ");
-                    let message = say!("unknown {what} `{name}`; choose one of {known}", what = say!($what), name, known);
-                    $crate::error::Error::new($crate::error::ErrorKind::BadConfig, message)
-                })
+                let table = <Self as $crate::config::Choice>::TABLE;
+                let found = $crate::config::position(table, name);
+                let found = found.and_then(|at| Self::ALL.get(at).copied());
+                found.ok_or_else(|| $crate::config::unknown(table, name, &say!($what)))
             }
         }
 

@@ -9,26 +9,26 @@ use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use crate::model::scaled::Piece;
 
-/// What stands around the step of one rank.
-///
-/// # Errors
-/// It did not arrive.
-#[wasm_split(ranks, fallible)]
-pub(crate) fn around() -> Result<Around, SplitLoaderError> {
-    Ok(parallel::hooks)
-}
-
 /// A model, what was computed of it, a configuration that was estimated, what levers ask of it, and the number of a
 /// piece → the piece, packed; `None` behind the last one.
 pub(crate) type Spread = fn(&Model, &mut Stages, &Config, &Facts, usize) -> Option<Vec<u8>>;
 
-/// What tells how the training ends on other numbers of GPUs.
+/// What several GPUs add.
+#[derive(Clone, Copy)]
+pub(crate) struct Ranks {
+    /// What stands around the step of one rank.
+    pub(crate) around: Around,
+    /// How the training ends on other numbers of GPUs.
+    pub(crate) spread: Spread,
+}
+
+/// What several GPUs add.
 ///
 /// # Errors
 /// It did not arrive.
 #[wasm_split(ranks, fallible)]
-pub(crate) fn spread() -> Result<Spread, SplitLoaderError> {
-    Ok(piece)
+pub(crate) fn ranks() -> Result<Ranks, SplitLoaderError> {
+    Ok(Ranks { around: parallel::hooks, spread: piece })
 }
 
 fn piece(
