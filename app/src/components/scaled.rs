@@ -190,7 +190,7 @@ fn table(cells: &[Scaled], known: usize, on_config: Callback<Config>) -> impl In
     });
     let rows = rows.collect_view();
     view! {
-        <div class="scroll-sideways" tabindex="0" role="region" aria-label=tr("On several GPUs")>
+        <div class="scroll-sideways" tabindex="0" role="region" aria-label=tr("Need by number of GPUs")>
             <table class="table scaled-table">
                 <thead>
                     <tr>{column(tr("GPUs"), false)} {heads}</tr>
