@@ -17,7 +17,6 @@ use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
 use highwater_core::device;
 use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
-use highwater_core::estimators::Run;
 use highwater_core::export::Played;
 use highwater_core::formats::Opened;
 use highwater_core::levers::Plan;
@@ -279,8 +278,13 @@ impl Desk {
             ToWorker::Others { generation } => spawn_local(async move {
                 let ask = parts::others::estimators().await.ok();
                 DESK.with_borrow_mut(|desk| {
-                    let asked = ask.zip(desk.run(generation));
-                    let others = asked.map_or_else(Others::default, |(ask, run)| ask(&run));
+                    let newest = desk.newest.as_ref();
+                    let newest = newest.filter(|_| desk.sweep.generation == generation);
+                    let run = desk.model.as_ref().zip(newest);
+                    let others =
+                        ask.zip(run).map_or_else(Others::default, |(ask, (model, run))| {
+                            ask(model, run, &mut desk.stages)
+                        });
                     post(&FromWorker::Others { generation, others });
                 });
             }),
@@ -361,12 +365,6 @@ impl Desk {
     /// Whether a run of several ranks is asked for, and what they add is neither here nor known not to come.
     fn lacks_ranks(&self, config: &Config) -> bool {
         config.is_parallel() && matches!(self.ranks, Fetched::Not)
-    }
-
-    /// The run of a request, while it is the newest one.
-    fn run(&mut self, generation: u64) -> Option<Run<'_>> {
-        let newest = self.newest.as_ref().filter(|_| self.sweep.generation == generation);
-        Run::of(self.model.as_ref()?, newest?, &mut self.stages).ok()
     }
 
     /// Puts other numbers of GPUs on the list, once what answers for them has arrived.

@@ -64,7 +64,7 @@ test('a section shows how many GPUs are enough, and applies one of the ways', as
   await changesPeak(page, () => fsdp.click());
   const lead = page.locator(`${OPENED} .headline-lead`);
   assert.match(await lead.textContent(), /fits on 4 × A100 80 GB: it needs .* on each\.$/);
-  await section.getByText('ranks 0 to 3').waitFor();
+  await section.locator('.scaled-rank').first().waitFor();
   assert.deepEqual(errors, []);
   await page.close();
 });

@@ -1,22 +1,27 @@
 //! Asks other estimators about a run.
 
-use highwater_core::device;
+use highwater_core::estimate::{Simulation, Stages};
 use highwater_core::estimators::{ALL, Estimator, Evidence, Measured, Run};
+use highwater_core::{Model, device};
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use crate::model::protocol::{Others, Said};
+
+/// A model, its run, and what was computed of it → what others estimate.
+pub(crate) type Ask = fn(&Model, &Simulation, &mut Stages) -> Others;
 
 /// What asks all of them.
 ///
 /// # Errors
 /// It did not arrive.
 #[wasm_split(compare, fallible)]
-pub(crate) fn estimators() -> Result<fn(&Run<'_>) -> Others, SplitLoaderError> {
+pub(crate) fn estimators() -> Result<Ask, SplitLoaderError> {
     Ok(ask)
 }
 
-fn ask(run: &Run<'_>) -> Others {
-    let evidence = Evidence::of(run);
+fn ask(model: &Model, simulation: &Simulation, stages: &mut Stages) -> Others {
+    let Ok(run) = Run::of(model, simulation, stages) else { return Others::default() };
+    let evidence = Evidence::of(&run);
     let rows = ALL.iter().map(|estimator| said(*estimator, &evidence)).collect();
     let measured = Measured::of(&evidence);
     let measured = measured.into_iter().map(|run| {
