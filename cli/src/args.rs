@@ -37,6 +37,7 @@ Examples:
   highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle
   highwater compare resnet50 --batch 64
   highwater scale llama-3.1-8b --seq 4096 --device a100-80gb
+  highwater share 'resnet50 --batch 32' 'gpt2 --batch 4' --device a100-40gb
   highwater scoreboard runs.csv --device rtx-3090
   highwater capacity qwen2.5-32b-awq --context 16k --device rtx-4090";
 
@@ -54,6 +55,8 @@ pub(crate) enum Task {
     Time(Timing),
     /// Show how the same training ends on 1 to 64 GPUs, by each way of sharing it
     Scale(Scale),
+    /// Show whether several jobs fit on one GPU, and what sharing it costs each
+    Share(Sharing),
     /// Estimate how many tokens and requests a server such as vLLM keeps on each GPU
     Capacity(Capacity),
     /// Score published estimators, and ours, over measured runs
@@ -155,6 +158,22 @@ pub(crate) struct Scale {
     /// Numbers of GPUs (default: 1, 2, 4, 8, and 2, 4 and 8 nodes of 8)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) counts: Vec<NonZeroU64>,
+}
+
+/// Jobs that share a GPU.
+#[derive(Args, Debug)]
+pub(crate) struct Sharing {
+    /// A model, as for `estimate`, for each job; with its own settings in quotes, such as
+    /// `'resnet50 --batch 32 --optimizer adam'`
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// Print JSON: bytes as integers, times in picoseconds
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A model, and the server that runs it.

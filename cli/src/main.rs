@@ -24,6 +24,7 @@ mod recipe;
 mod replay;
 mod scale;
 mod scoreboard;
+mod share;
 mod table;
 mod text;
 mod time;
@@ -87,6 +88,10 @@ fn main() -> ExitCode {
         Task::Scale(arguments) => match scale::scale(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
+        },
+        Task::Share(arguments) => match share::share(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(message) => return complain(&message, BAD_INPUT),
         },
         Task::Capacity(arguments) => match capacity::capacity(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),

@@ -24,6 +24,7 @@
 //! | [`profiled`] | a profiler trace from the CPU → the memory of the same training on a GPU | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
+//! | [`sharing`] | several jobs → whether they fit on one card | the UI |
 //! | [`estimators`] | a run → what published estimators say of it | the UI |
 //! | [`wording`] | a report → sentences about it, for any language | files |
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
@@ -111,6 +112,8 @@ pub mod autopsy;
 pub mod estimate;
 
 pub mod levers;
+
+pub mod sharing;
 
 pub mod estimators;
 

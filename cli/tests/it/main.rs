@@ -16,6 +16,7 @@ mod reports;
 mod run;
 mod scale;
 mod scoreboard;
+mod share;
 mod text;
 mod time;
 mod usage;

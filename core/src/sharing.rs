@@ -1,0 +1,12 @@
+//! Several jobs on one card, and what a scheduler has to know to put them there.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`fit`] | whether the memory of several jobs fits together |
+//! | [`partition`] | a slice of the card for each, by MIG |
+
+pub mod fit;
+pub mod partition;
+
+pub use self::fit::{Fit, Limit, Tenant, Together};
+pub use self::partition::Partition;
