@@ -1,0 +1,5 @@
+//! Several processes on one GPU.
+
+mod requests;
+
+pub use self::requests::Requests;
