@@ -2,11 +2,14 @@
 //!
 //! | module | concern |
 //! |---|---|
+//! | [`requests`] | what a scheduler asks for on behalf of a job |
 //! | [`fit`] | whether the memory of several jobs fits together |
 //! | [`partition`] | a slice of the card for each, by MIG |
 
 pub mod fit;
 pub mod partition;
+pub mod requests;
 
 pub use self::fit::{Fit, Limit, Tenant, Together};
 pub use self::partition::Partition;
+pub use self::requests::Requests;
