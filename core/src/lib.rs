@@ -110,6 +110,8 @@ pub mod autopsy;
 
 pub mod estimate;
 
+pub mod sharing;
+
 pub mod levers;
 
 pub mod estimators;

@@ -1,0 +1,3 @@
+//! Several jobs on one GPU.
+
+pub mod slowdown;
