@@ -8,6 +8,7 @@ use std::thread;
 
 use highwater_core::device::{self, Device};
 use highwater_core::estimate::{Alone, Offer, Stages};
+use highwater_core::sharing::slowdown::{Load, Mode, Slowed, slowed};
 use highwater_core::sharing::{Fit, Partition, Tenant};
 use highwater_core::{Config, Error, Model};
 
@@ -31,6 +32,8 @@ struct Answer {
     card: &'static Device,
     jobs: Vec<Job>,
     fit: Fit,
+    /// What steps take that share the whole card, by how it is shared; none where a job has no step.
+    slowed: Vec<(Mode, Vec<Slowed>)>,
     partition: Option<Partition>,
 }
 
@@ -58,7 +61,11 @@ pub(crate) fn share(arguments: &Sharing) -> Result<String, String> {
         })
         .collect();
     let partition = Partition::of(&offers);
-    let answer = Answer { card, jobs, fit, partition };
+    let loads: Option<Vec<_>> = jobs.iter().map(|job| Load::of(&job.alone)).collect();
+    let slowed = loads.map_or_else(Vec::new, |loads| {
+        [Mode::TimeSlices, Mode::Mps].map(|mode| (mode, slowed(&loads, mode))).into()
+    });
+    let answer = Answer { card, jobs, fit, slowed, partition };
     Ok(if arguments.json { json::render(&answer) } else { text::render(&answer) })
 }
 

@@ -20,12 +20,11 @@
 //! | [`recipe`] | a training script or configuration → settings | graphs |
 //! | [`observed`] | a message of PyTorch, or `nvidia-smi` → facts about the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
-//! | [`sharing`] | a verdict → what a process asks a scheduler for | models |
 //! | [`recorded`] | a memory snapshot of PyTorch → its history, also under other settings | models |
 //! | [`profiled`] | a profiler trace from the CPU → the memory of the same training on a GPU | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
-//! | [`sharing`] | several jobs → whether they fit on one card | the UI |
+//! | [`sharing`] | several jobs → whether they fit on one card, and what that costs each | the UI |
 //! | [`estimators`] | a run → what published estimators say of it | the UI |
 //! | [`wording`] | a report → sentences about it, for any language | files |
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
@@ -103,8 +102,6 @@ pub mod observed;
 pub mod recipe;
 
 pub mod report;
-
-pub mod sharing;
 
 pub mod recorded;
 

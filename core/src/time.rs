@@ -16,6 +16,7 @@ mod interval;
 mod machine;
 mod model;
 mod network;
+mod runs;
 mod timing;
 mod utilisation;
 
@@ -37,6 +38,7 @@ pub use self::machine::{Launched, Machine};
 use self::model::Time;
 pub use self::network::Network;
 use self::network::Overlap;
+pub use self::runs::Run;
 pub use self::timing::{Timing, rate};
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 

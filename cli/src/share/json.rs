@@ -1,13 +1,14 @@
 //! Jobs that share a GPU, in JSON.
 
 use highwater_core::sharing::Partition;
+use highwater_core::sharing::slowdown::{Mode, Slowed};
 use highwater_core::time::Utilisation;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Job};
 
 pub(super) fn render(answer: &Answer) -> String {
-    let Answer { card, jobs, fit, partition } = answer;
+    let Answer { card, jobs, fit, slowed, partition } = answer;
     let limits: Vec<_> = fit
         .limits
         .iter()
@@ -29,6 +30,7 @@ pub(super) fn render(answer: &Answer) -> String {
         "least": fit.least,
         "peaks_meet_ten_thousandths": fit.meet.0,
         "limits": limits,
+        "steps": slowed.iter().map(|(mode, steps)| by_mode(*mode, steps)).collect::<Vec<_>>(),
         "jobs": jobs.iter().map(job).collect::<Vec<_>>(),
         "mig": partition.as_ref().map(divided),
     });
@@ -48,6 +50,19 @@ fn job(job: &Job) -> Value {
         "utilisation_ten_thousandths": time.map(|time| used(&time.utilisation())),
         "smallest_slice": Partition::smallest(&job.offers).map(|offer| offer.device.id),
     })
+}
+
+/// What a step of each job takes.
+fn by_mode(mode: Mode, steps: &[Slowed]) -> Value {
+    let steps = steps.iter().map(|Slowed { alone, least, likely, most }| {
+        json!({
+            "alone_picoseconds": alone.0,
+            "least_picoseconds": least.0,
+            "likely_picoseconds": likely.0,
+            "most_picoseconds": most.0,
+        })
+    });
+    json!({ "mode": mode.name(), "jobs": steps.collect::<Vec<_>>() })
 }
 
 fn used(utilisation: &Utilisation) -> Value {

@@ -17,21 +17,22 @@ fn jobs_that_fit_get_slices_and_limits() {
     check(
         &[&jobs[..], &["--device", "a100-40gb"]].concat(),
         &expect![[r#"
-        2 jobs fit on A100 40 GB: their peaks need 12.52 GiB, and there are 39.38 GiB (chance > 99 %).
+            2 jobs fit on A100 40 GB: their peaks need 12.52 GiB, and there are 39.38 GiB (chance > 99 %).
 
-          alone                                    needs      nine runs in ten  at least     step  SM active  DRAM active
-          resnet50 --batch 64 --optimizer adam  7.05 GiB  6.32 GiB to 8.87 GiB  6.12 GiB  81.1 ms       94 %         68 %
-          gpt2 --batch 4 --seq 512              5.48 GiB  5.02 GiB to 7.13 GiB  5.47 GiB  37.3 ms       96 %         51 %
+              alone                                    needs      nine runs in ten  at least  SM active  DRAM active
+              resnet50 --batch 64 --optimizer adam  7.05 GiB  6.32 GiB to 8.87 GiB  6.12 GiB       94 %         68 %
+              gpt2 --batch 4 --seq 512              5.48 GiB  5.02 GiB to 7.13 GiB  5.47 GiB       96 %         51 %
 
-        MIG: A100 40 GB 4g.20gb + 3g.20gb.
-          job                                   slice    step there  smallest that fits
-          resnet50 --batch 64 --optimizer adam  4g.20gb      157 ms             1g.10gb
-          gpt2 --batch 4 --seq 512              3g.20gb     74.9 ms             1g.10gb
+              a step                                  alone         time slices                 MPS                 MIG
+              resnet50 --batch 64 --optimizer adam  81.1 ms  1.9 × (1.9 to 2.0)  1.3 × (1.3 to 1.3)   157 ms on 4g.20gb
+              gpt2 --batch 4 --seq 512              37.3 ms  1.6 × (1.6 to 1.6)  3.3 × (2.9 to 3.7)  74.9 ms on 3g.20gb
 
-        Limits, so that none takes what another needs:
-          torch.cuda.set_per_process_memory_fraction(0.5537)  # resnet50 --batch 64 --optimizer adam: 21.81 GiB
-          torch.cuda.set_per_process_memory_fraction(0.4207)  # gpt2 --batch 4 --seq 512: 16.57 GiB
-    "#]],
+            MIG: divide the card into 4g.20gb + 3g.20gb; the smallest slice that fits is 1g.10gb for resnet50 --batch 64 --optimizer adam, 1g.10gb for gpt2 --batch 4 --seq 512.
+
+            Limits, so that none takes what another needs:
+              torch.cuda.set_per_process_memory_fraction(0.5537)  # resnet50 --batch 64 --optimizer adam: 21.81 GiB
+              torch.cuda.set_per_process_memory_fraction(0.4207)  # gpt2 --batch 4 --seq 512: 16.57 GiB
+        "#]],
     );
 }
 
@@ -41,16 +42,20 @@ fn jobs_that_fit_only_with_limits() {
     check(
         &[job, job, "--device", "t4"],
         &expect![[r#"
-        2 jobs fit on T4 only with limits: their peaks need 15.51 GiB, and there are 14.56 GiB; with the limits below, allocators give cached memory back and 13.98 GiB are enough, which takes time (chance 11 %).
+            2 jobs fit on T4 only with limits: their peaks need 15.51 GiB, and there are 14.56 GiB; with the limits below, allocators give cached memory back and 13.98 GiB are enough, which takes time (chance 11 %).
 
-          alone                   needs      nine runs in ten  at least    step  SM active  DRAM active
-          resnet50 --batch 80  7.76 GiB  7.07 GiB to 8.96 GiB  6.99 GiB  716 ms       96 %         33 %
-          resnet50 --batch 80  7.76 GiB  7.07 GiB to 8.96 GiB  6.99 GiB  716 ms       96 %         33 %
+              alone                   needs      nine runs in ten  at least  SM active  DRAM active
+              resnet50 --batch 80  7.76 GiB  7.07 GiB to 8.96 GiB  6.99 GiB       96 %         33 %
+              resnet50 --batch 80  7.76 GiB  7.07 GiB to 8.96 GiB  6.99 GiB       96 %         33 %
 
-        Limits, so that none takes what another needs:
-          torch.cuda.set_per_process_memory_fraction(0.4881)  # resnet50 --batch 80: 7.11 GiB; its allocator gives cached memory back within steps
-          torch.cuda.set_per_process_memory_fraction(0.4881)  # resnet50 --batch 80: 7.11 GiB; its allocator gives cached memory back within steps
-    "#]],
+              a step                alone         time slices                 MPS  MIG
+              resnet50 --batch 80  716 ms  2.0 × (2.0 to 2.0)  2.0 × (1.9 to 2.0)    -
+              resnet50 --batch 80  716 ms  2.0 × (2.0 to 2.0)  2.0 × (1.9 to 2.0)    -
+
+            Limits, so that none takes what another needs:
+              torch.cuda.set_per_process_memory_fraction(0.4881)  # resnet50 --batch 80: 7.11 GiB; its allocator gives cached memory back within steps
+              torch.cuda.set_per_process_memory_fraction(0.4881)  # resnet50 --batch 80: 7.11 GiB; its allocator gives cached memory back within steps
+        "#]],
     );
 }
 

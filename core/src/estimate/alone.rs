@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::device::{self, Device, Doubt};
 use crate::error::Error;
 use crate::report::DeviceVerdict;
-use crate::time::{Picoseconds, Timing};
+use crate::time::{Picoseconds, Run, Timing};
 
 /// A job alone on a card.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Alone {
     pub held: Vec<Held>,
     /// A step; `None` where there is none, as of generation, or where the card has no published rates.
     pub timing: Option<Timing>,
+    /// The kernels of a step.
+    pub runs: Vec<Run>,
 }
 
 /// Memory that is reserved for a part of a step.
@@ -50,7 +52,15 @@ impl Model {
     ) -> Result<Alone, Error> {
         let device = device::find(device)?;
         let config = Config { device: device.id.to_owned(), ..self.settled(config, stages)? };
-        let timing = Timings::new(self, &config, stages).on(device).ok();
+        let mut timings = Timings::new(self, &config, stages);
+        let timing = timings.on(device).ok();
+        let runs = match &timing {
+            Some(timing) => {
+                let launches = timings.launches(device)?;
+                Run::of_step(&launches, timing.gpu)
+            }
+            None => Vec::new(),
+        };
         let on = stages.on(self, &config, device)?;
         let changes = on.changes();
         let events: Vec<usize> = changes.iter().map(|&(event, _)| event).collect();
@@ -74,6 +84,7 @@ impl Model {
             least: on.least_limit(),
             held: held(&changes, &moments),
             timing,
+            runs,
         })
     }
 }

@@ -298,6 +298,7 @@ mod tests {
             least: Bytes::mib(least),
             held: held.collect(),
             timing: None,
+            runs: Vec::new(),
         }
     }
 

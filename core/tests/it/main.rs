@@ -51,6 +51,7 @@ mod scripts;
 mod serving;
 mod settings;
 mod sharing;
+mod slowdown;
 mod snapshots;
 mod spec;
 mod streams;

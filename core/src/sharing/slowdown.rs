@@ -1,0 +1,429 @@
+//! How much slower jobs run that share a GPU.
+//!
+//! The kernels of all jobs are replayed on one device, step after step. Each job has its host, which launches kernels
+//! in the order of the step and waits for the device at its end, as a loop does that reads its loss. What the device
+//! does with kernels of several processes is a [`Mode`]:
+//!
+//! - **Time slices**: only one process has the device at a time, until its slice ends or it has nothing to run.
+//! - **MPS**: a kernel takes the multiprocessors that earlier ones leave, in the order of arrival. So a job of short
+//!   kernels waits for the long ones of another, and not the other way round. At the most, kernels do not overlap at
+//!   all: those that share multiprocessors, caches or DRAM slow each other.
+//! - **MIG**: a slice is a device of its own.
+//!
+//! Nothing here was fitted. `tests/fixtures/sharing/slowdown.txt` compares MPS with measured pairs. Hosts and data
+//! loaders of several jobs share the processor, which is not counted.
+
+use crate::estimate::Alone;
+use crate::time::{Picoseconds, Run};
+
+/// How a GPU is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// One process at a time, as without any setting.
+    #[default]
+    TimeSlices,
+    /// Kernels of several processes overlap: NVIDIA's Multi-Process Service.
+    Mps,
+    /// Each process has a slice of the hardware: a load must be that on its slice.
+    Mig,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::TimeSlices, Self::Mps, Self::Mig];
+
+    /// The name in settings and JSON: `time-slices`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TimeSlices => "time-slices",
+            Self::Mps => "mps",
+            Self::Mig => "mig",
+        }
+    }
+}
+
+/// What a job asks of the device in each step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    kernels: Vec<Kernel>,
+    /// What the host takes before its first launch: it waits for the data loader.
+    idle: u64,
+    /// How long the step takes alone.
+    alone: u64,
+}
+
+/// A kernel of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Kernel {
+    /// When the host has launched it, in picoseconds since the step began.
+    launched: u64,
+    /// What it has to do: picoseconds alone, times thousandths of the multiprocessors.
+    work: u64,
+    /// COUNT: thousandths of the multiprocessors that it can use.
+    share: u64,
+}
+
+/// A step of a job that shares the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slowed {
+    /// Without other jobs.
+    pub alone: Picoseconds,
+    /// At least.
+    pub least: Picoseconds,
+    /// Most likely.
+    pub likely: Picoseconds,
+    /// At most.
+    pub most: Picoseconds,
+}
+
+impl Slowed {
+    /// PER MILLE: how much longer the step takes than alone, at least, most likely and at most: 1000 is as long.
+    pub fn slowdowns(&self) -> [u64; 3] {
+        [self.least, self.likely, self.most].map(|time| {
+            let times =
+                u128::from(time.0).saturating_mul(1000).div_euclid(self.alone.0.max(1).into());
+            u64::try_from(times).unwrap_or(u64::MAX)
+        })
+    }
+}
+
+/// COUNT: thousandths: all multiprocessors.
+const WHOLE: u64 = 1000;
+/// COUNT: steps of each job that are replayed at least; the first is not counted.
+const STEPS: u64 = 4;
+/// COUNT: events of a replay, at most.
+const MOST_EVENTS: u32 = 2_000_000;
+/// PICOSECONDS: how long a process keeps the device while others wait. NVIDIA publishes no figure; about 2 ms was
+/// observed, and the range has a quarter of it and four times it.
+const SLICES: [u64; 3] = [500_000_000, 2_000_000_000, 8_000_000_000];
+
+impl Load {
+    /// The kernels of a step, which alone takes this long: with its loader, or as it was measured.
+    ///
+    /// Where that is longer than the kernels need, the host waits before the step. Where it is shorter, all kernels are
+    /// faster by the same factor.
+    pub fn new(runs: &[Run], alone: Picoseconds) -> Self {
+        let needed = Self::unscaled(runs, [1, 1]);
+        let (own, alone) = (needed.alone(), alone.0.max(1));
+        if own <= alone {
+            return Self { idle: alone.saturating_sub(own), alone, ..needed };
+        }
+        Self { alone, ..Self::unscaled(runs, [alone, own]) }
+    }
+
+    /// What a job asks of the device that it is alone on; `None` where no step is known.
+    pub fn of(alone: &Alone) -> Option<Self> {
+        let step = alone.timing.as_ref()?.time.step();
+        Some(Self::new(&alone.runs, step))
+    }
+
+    /// The kernels, with times multiplied by a fraction.
+    fn unscaled(runs: &[Run], [part, whole]: [u64; 2]) -> Self {
+        let scaled = |time: u64| {
+            let scaled =
+                u128::from(time).saturating_mul(part.into()).div_euclid(whole.max(1).into());
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        let mut launched: u64 = 0;
+        let kernels = runs.iter().map(|run| {
+            launched = launched.saturating_add(scaled(run.host.0));
+            let share = u64::from(run.share).clamp(1, WHOLE);
+            Kernel { launched, work: scaled(run.device.0).saturating_mul(share).max(1), share }
+        });
+        Self { kernels: kernels.collect(), ..Self::default() }
+    }
+
+    /// How long the step takes if no other job has the device.
+    fn alone(&self) -> u64 {
+        self.kernels.iter().fold(0, |now: u64, kernel| {
+            now.max(kernel.launched).saturating_add(kernel.work.div_ceil(kernel.share.max(1)))
+        })
+    }
+}
+
+/// How long the steps of jobs take that share a device.
+pub fn slowed(loads: &[Load], mode: Mode) -> Vec<Slowed> {
+    let replays: [Vec<u64>; 3] = match mode {
+        Mode::Mig => [0; 3].map(|_| loads.iter().map(|load| load.alone).collect()),
+        Mode::TimeSlices => SLICES.map(|slice| Replay::new(loads, Turn::Slices(slice)).run()),
+        Mode::Mps => {
+            let [overlap, apart] =
+                [Turn::Leftover, Turn::OneByOne].map(|turn| Replay::new(loads, turn).run());
+            let middle = overlap.iter().zip(&apart).map(|(one, other)| one.midpoint(*other));
+            let middle = middle.collect();
+            [overlap, middle, apart]
+        }
+    };
+    let [first, likely, last] = replays;
+    let times = first.iter().zip(&likely).zip(&last).zip(loads);
+    times
+        .map(|(((first, likely), last), load)| {
+            let of = |time: u64| Picoseconds(time.max(load.alone));
+            Slowed {
+                alone: Picoseconds(load.alone),
+                least: of(*first.min(likely).min(last)),
+                likely: of(*likely),
+                most: of(*first.max(likely).max(last)),
+            }
+        })
+        .collect()
+}
+
+/// Whose kernels run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Each takes what earlier ones leave.
+    Leftover,
+    /// The one that came first.
+    OneByOne,
+    /// Those of one job, for a slice in picoseconds.
+    Slices(u64),
+}
+
+/// Where a job is.
+#[derive(Clone, Debug)]
+struct Place<'a> {
+    load: &'a Load,
+    /// The kernel that runs or waits.
+    at: usize,
+    kernel: Kernel,
+    /// When it came to the device.
+    ready: u64,
+    /// What is left of its work.
+    left: u64,
+    /// When the step began.
+    begun: u64,
+    /// COUNT: steps that ended.
+    steps: u64,
+    /// When the first of them ended, and the last.
+    ended: [u64; 2],
+}
+
+impl<'a> Place<'a> {
+    fn new(load: &'a Load) -> Self {
+        let mut place = Self {
+            load,
+            at: 0,
+            kernel: Kernel::default(),
+            ready: 0,
+            left: 0,
+            begun: 0,
+            steps: 0,
+            ended: [0; 2],
+        };
+        place.take(0, 0);
+        place
+    }
+
+    /// Goes to a kernel of the step, at this time.
+    fn take(&mut self, at: usize, now: u64) {
+        self.at = at;
+        self.kernel = self.load.kernels.get(at).copied().unwrap_or_default();
+        let launched =
+            self.begun.saturating_add(self.load.idle).saturating_add(self.kernel.launched);
+        self.ready = now.max(launched);
+        self.left = self.kernel.work;
+    }
+
+    /// Goes to the next kernel, or begins the next step.
+    fn next(&mut self, now: u64) {
+        let next = self.at.saturating_add(1);
+        if next < self.load.kernels.len() {
+            return self.take(next, now);
+        }
+        let [first, _] = self.ended;
+        self.ended = [if self.steps == 0 { now } else { first }, now];
+        self.steps = self.steps.saturating_add(1);
+        self.begun = now;
+        self.take(0, now);
+    }
+
+    /// How long a step took, on average.
+    fn step(&self, now: u64) -> u64 {
+        let [first, last] = self.ended;
+        if self.steps > 1 {
+            return last.saturating_sub(first).div_euclid(self.steps.saturating_sub(1));
+        }
+        // Too few steps for the events that are allowed: by the kernels that ran.
+        let count = |n: usize| u128::try_from(n).unwrap_or(u128::MAX);
+        let all = count(self.load.kernels.len());
+        let ran = all.saturating_mul(self.steps.into()).saturating_add(count(self.at)).max(1);
+        u64::try_from(u128::from(now).saturating_mul(all).div_euclid(ran)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Jobs on a device.
+struct Replay<'a> {
+    places: Vec<Place<'a>>,
+    /// The order in which jobs were given.
+    idle: Vec<bool>,
+    turn: Turn,
+    now: u64,
+    /// Who has the device, and since when.
+    owner: (usize, u64),
+}
+
+impl<'a> Replay<'a> {
+    fn new(loads: &'a [Load], turn: Turn) -> Self {
+        let idle = loads.iter().map(|load| load.kernels.is_empty()).collect();
+        Self { places: loads.iter().map(Place::new).collect(), idle, turn, now: 0, owner: (0, 0) }
+    }
+
+    /// How long a step of each job takes, in picoseconds.
+    fn run(mut self) -> Vec<u64> {
+        let mut events: u32 = 0;
+        while events < MOST_EVENTS && !self.is_done() {
+            self.advance();
+            events = events.saturating_add(1);
+        }
+        let now = self.now;
+        let step = |(place, idle): (&Place<'_>, &bool)| {
+            if *idle { place.load.alone } else { place.step(now) }
+        };
+        self.places.iter().zip(&self.idle).map(step).collect()
+    }
+
+    fn is_done(&self) -> bool {
+        self.places.iter().zip(&self.idle).all(|(place, idle)| *idle || place.steps >= STEPS)
+    }
+
+    /// To the next moment at which a kernel ends, comes or loses the device.
+    fn advance(&mut self) {
+        let given = self.given();
+        let slice_ends = match self.turn {
+            Turn::Slices(slice) => self.owner.1.saturating_add(slice),
+            _ => u64::MAX,
+        };
+        let mut next = if slice_ends > self.now { slice_ends } else { u64::MAX };
+        for ((place, given), idle) in self.places.iter().zip(&given).zip(&self.idle) {
+            if *idle {
+                continue;
+            }
+            if place.ready > self.now {
+                next = next.min(place.ready);
+            } else if *given > 0 {
+                next = next.min(self.now.saturating_add(place.left.div_ceil(*given)));
+            }
+        }
+        let passed = next.saturating_sub(self.now);
+        self.now = next;
+        for ((place, given), idle) in self.places.iter_mut().zip(&given).zip(&self.idle) {
+            if *idle || *given == 0 {
+                continue;
+            }
+            place.left = place.left.saturating_sub(passed.saturating_mul(*given));
+            if place.left == 0 {
+                place.next(next);
+            }
+        }
+    }
+
+    /// COUNT: thousandths of the multiprocessors that each job has now.
+    fn given(&mut self) -> Vec<u64> {
+        let now = self.now;
+        let waits = |(at, place): (usize, &Place<'_>)| {
+            let is_idle = self.idle.get(at).copied().unwrap_or(true);
+            (!is_idle && place.ready <= now).then_some((place.ready, at))
+        };
+        let mut waiting: Vec<(u64, usize)> =
+            self.places.iter().enumerate().filter_map(waits).collect();
+        waiting.sort_unstable();
+        if let Turn::Slices(slice) = self.turn {
+            self.choose(&waiting, slice);
+            let owner = self.owner.0;
+            waiting.retain(|(_, at)| *at == owner);
+        }
+        if self.turn == Turn::OneByOne {
+            waiting.truncate(1);
+        }
+        let mut given = vec![0; self.places.len()];
+        let mut free = WHOLE;
+        for (_, at) in waiting {
+            let share = self.places.get(at).map_or(0, |place| place.kernel.share);
+            let part = share.min(free);
+            free = free.saturating_sub(part);
+            if let Some(given) = given.get_mut(at) {
+                *given = part;
+            }
+        }
+        given
+    }
+
+    /// Gives the device to the next job that waits, where its owner has nothing to run or its slice is over.
+    fn choose(&mut self, waiting: &[(u64, usize)], slice: u64) {
+        let (owner, since) = self.owner;
+        let has_work = waiting.iter().any(|(_, at)| *at == owner);
+        if has_work && self.now < since.saturating_add(slice) {
+            return;
+        }
+        let jobs = self.places.len().max(1);
+        let turn = |at: usize| {
+            at.saturating_add(jobs).saturating_sub(owner.saturating_add(1)).checked_rem(jobs)
+        };
+        let next = waiting.iter().map(|(_, at)| *at).min_by_key(|at| turn(*at));
+        if let Some(next) = next {
+            self.owner = (next, self.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROSECOND: u64 = 1_000_000;
+
+    /// A step of so many kernels, each of some microseconds on the device and on the host, on a share of it.
+    fn load(count: usize, device: u64, host: u64, share: u32) -> Load {
+        let of = |us: u64| Picoseconds(us * MICROSECOND);
+        let runs = vec![Run { device: of(device), host: of(host), share }; count];
+        let alone = Load::unscaled(&runs, [1, 1]).alone();
+        Load::new(&runs, Picoseconds(alone))
+    }
+
+    fn slowdowns(loads: &[Load], mode: Mode) -> Vec<[u64; 3]> {
+        slowed(loads, mode).iter().map(Slowed::slowdowns).collect()
+    }
+
+    /// Alone nothing is slower, in any mode.
+    #[test]
+    fn alone_nothing_is_slower() {
+        for mode in Mode::ALL {
+            assert_eq!(slowdowns(&[load(100, 50, 10, 1000)], mode), [[1000; 3]], "{mode:?}");
+        }
+    }
+
+    /// Two jobs that fill the device take twice as long; on slices of the hardware neither is slower.
+    #[test]
+    fn two_full_loads_halve_the_device() {
+        let loads = [load(100, 50, 1, 1000), load(100, 50, 1, 1000)];
+        for mode in [Mode::Mps, Mode::TimeSlices] {
+            for [least, likely, most] in slowdowns(&loads, mode) {
+                assert!(least >= 1900 && likely >= least && most >= likely && most <= 2100);
+            }
+        }
+        assert_eq!(slowdowns(&loads, Mode::Mig), [[1000; 3]; 2]);
+    }
+
+    /// With MPS the job of short kernels waits for long ones; kernels of half the device overlap.
+    #[test]
+    fn short_kernels_wait_for_long_ones() {
+        let loads = [load(400, 10, 2, 1000), load(40, 500, 2, 1000)];
+        let [short, long] = slowdowns(&loads, Mode::Mps).try_into().expect("there are two");
+        assert!(short[0] > 10_000 && long[2] < 1200, "{short:?} {long:?}");
+        let halves = [load(100, 50, 1, 500), load(100, 50, 1, 500)];
+        let [one, other] = slowdowns(&halves, Mode::Mps).try_into().expect("there are two");
+        assert!(one[0] < 1050 && other[0] < 1050 && one[2] > 1900, "{one:?} {other:?}");
+    }
+
+    /// A job that waits for its host most of the time leaves the device to others.
+    #[test]
+    fn a_host_that_waits_leaves_the_device() {
+        let loads = [load(100, 5, 100, 1000), load(100, 5, 100, 1000)];
+        for mode in [Mode::Mps, Mode::TimeSlices] {
+            assert!(slowdowns(&loads, mode).iter().all(|[_, _, most]| *most < 1100), "{mode:?}");
+        }
+        let empty = [Load::new(&[], Picoseconds(5)), load(10, 5, 1, 1000)];
+        assert_eq!(slowdowns(&empty, Mode::Mps), [[1000; 3]; 2]);
+    }
+}
