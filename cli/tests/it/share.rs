@@ -24,8 +24,8 @@ fn jobs_that_fit_get_slices_and_limits() {
               gpt2 --batch 4 --seq 512              5.48 GiB  5.02 GiB to 7.13 GiB  5.47 GiB       96 %         51 %
 
               a step                                  alone         time slices                 MPS                 MIG
-              resnet50 --batch 64 --optimizer adam  81.1 ms  1.9 × (1.9 to 2.0)  1.3 × (1.3 to 1.3)   157 ms on 4g.20gb
-              gpt2 --batch 4 --seq 512              37.3 ms  1.6 × (1.6 to 1.6)  3.3 × (2.9 to 3.7)  74.9 ms on 3g.20gb
+              resnet50 --batch 64 --optimizer adam  81.1 ms  1.9 × (1.7 to 2.3)  1.3 × (1.1 to 1.5)   157 ms on 4g.20gb
+              gpt2 --batch 4 --seq 512              37.3 ms  1.6 × (1.4 to 1.9)  3.3 × (2.5 to 4.2)  74.9 ms on 3g.20gb
 
             MIG: divide the card into 4g.20gb + 3g.20gb; the smallest slice that fits is 1g.10gb for resnet50 --batch 64 --optimizer adam, 1g.10gb for gpt2 --batch 4 --seq 512.
 
@@ -49,8 +49,8 @@ fn jobs_that_fit_only_with_limits() {
               resnet50 --batch 80  7.76 GiB  7.07 GiB to 8.96 GiB  6.99 GiB       96 %         33 %
 
               a step                alone         time slices                 MPS  MIG
-              resnet50 --batch 80  716 ms  2.0 × (2.0 to 2.0)  2.0 × (1.9 to 2.0)    -
-              resnet50 --batch 80  716 ms  2.0 × (2.0 to 2.0)  2.0 × (1.9 to 2.0)    -
+              resnet50 --batch 80  716 ms  2.0 × (1.7 to 2.3)  2.0 × (1.7 to 2.3)    -
+              resnet50 --batch 80  716 ms  2.0 × (1.7 to 2.3)  2.0 × (1.7 to 2.3)    -
 
             Limits, so that none takes what another needs:
               torch.cuda.set_per_process_memory_fraction(0.4881)  # resnet50 --batch 80: 7.11 GiB; its allocator gives cached memory back within steps
