@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use highwater_core::sharing::slowdown::{Mode, Slowed};
 use highwater_core::sharing::{Partition, Together};
+use highwater_core::time::StepTime;
 use highwater_core::wording::answer;
 
 use super::{Answer, Job};
@@ -40,7 +41,7 @@ fn jobs(answer: &Answer) -> String {
         );
         let context = alone.doubt.context.likely;
         let time = alone.timing.as_ref().map(|timing| &timing.time);
-        let used = time.map(|time| time.utilisation());
+        let used = time.map(StepTime::utilisation);
         table.row([
             (&*job.name).into(),
             alone.verdict.need.to_string().into(),

@@ -17,6 +17,7 @@ mod reports;
 mod run;
 mod scale;
 mod scoreboard;
+mod serve;
 mod share;
 mod text;
 mod time;

@@ -1,6 +1,6 @@
 //! Slices of a card that NVIDIA's MIG divides, each a device of its own.
 //!
-//! Memory is what `nvidia-smi mig -lgip` prints, the least that was seen: PyTorch reports the same as total memory
+//! Memory is what `nvidia-smi mig -lgip` prints, the smallest that was seen: PyTorch reports the same as total memory
 //! (9.50 GiB of an A100's `1g.10gb`, 16.00 GiB of an H200's `1g.18gb`). The rest is of NVIDIA's MIG guide: parts of
 //! memory and of multiprocessors, and where a slice may start. Profiles with media extensions compute as those without.
 
@@ -35,6 +35,10 @@ const A30_FOUR: Slice = Slice { of: 4, ..FOUR };
 const A30_TWO: Slice = Slice { of: 4, starts: &[0, 2], ..TWO };
 const A30_ONE: Slice = Slice { of: 4, starts: &[0, 1, 2, 3], ..ONE };
 
+/// Nobody is known to have published what slices of these have.
+const ASSUMED_HOPPER: Device = Device { capacity_from: Provenance::Assumed, ..HOPPER };
+const ASSUMED_BLACKWELL: Device = Device { capacity_from: Provenance::Assumed, ..BLACKWELL };
+
 /// One slice: the card's id and name, the profile, its part of the card, its memory in hundredths of GiB and its
 /// multiprocessors.
 macro_rules! slice {
@@ -49,11 +53,6 @@ macro_rules! slice {
             ..$kind
         }
     };
-}
-
-/// Nobody is known to have published what this one has.
-const fn assumed(device: Device) -> Device {
-    Device { capacity_from: Provenance::Assumed, ..device }
 }
 
 pub(super) const SLICES: &[Device] = &[
@@ -88,16 +87,16 @@ pub(super) const SLICES: &[Device] = &[
     slice!("h200", "H200", "1g.35gb", ONE_DOUBLE, 3250, 26, HOPPER),
     slice!("h200", "H200", "2g.35gb", TWO, 3250, 32, HOPPER),
     // Two slices of the size below, where no output was found.
-    assumed(slice!("h200", "H200", "3g.71gb", THREE, 6500, 60, HOPPER)),
-    assumed(slice!("h200", "H200", "4g.71gb", FOUR, 6500, 64, HOPPER)),
+    slice!("h200", "H200", "3g.71gb", THREE, 6500, 60, ASSUMED_HOPPER),
+    slice!("h200", "H200", "4g.71gb", FOUR, 6500, 64, ASSUMED_HOPPER),
     slice!("h200", "H200", "7g.141gb", SEVEN, 13972, 132, HOPPER),
     // The same parts of the card's memory as on H200.
-    assumed(slice!("b200", "B200", "1g.23gb", ONE, 2042, 18, BLACKWELL)),
-    assumed(slice!("b200", "B200", "1g.45gb", ONE_DOUBLE, 4146, 18, BLACKWELL)),
-    assumed(slice!("b200", "B200", "2g.45gb", TWO, 4146, 36, BLACKWELL)),
-    assumed(slice!("b200", "B200", "3g.90gb", THREE, 8292, 54, BLACKWELL)),
-    assumed(slice!("b200", "B200", "4g.90gb", FOUR, 8292, 72, BLACKWELL)),
-    assumed(slice!("b200", "B200", "7g.180gb", SEVEN, 17835, 126, BLACKWELL)),
+    slice!("b200", "B200", "1g.23gb", ONE, 2042, 18, ASSUMED_BLACKWELL),
+    slice!("b200", "B200", "1g.45gb", ONE_DOUBLE, 4146, 18, ASSUMED_BLACKWELL),
+    slice!("b200", "B200", "2g.45gb", TWO, 4146, 36, ASSUMED_BLACKWELL),
+    slice!("b200", "B200", "3g.90gb", THREE, 8292, 54, ASSUMED_BLACKWELL),
+    slice!("b200", "B200", "4g.90gb", FOUR, 8292, 72, ASSUMED_BLACKWELL),
+    slice!("b200", "B200", "7g.180gb", SEVEN, 17835, 126, ASSUMED_BLACKWELL),
 ];
 
 /// The slices that a card can be divided into, the smallest first; none where MIG does not divide it.
@@ -155,12 +154,12 @@ mod tests {
             assert_eq!(card.compute_capability, device.compute_capability, "{device}");
             assert!(device.multiprocessors <= card.multiprocessors, "{device}");
             assert!(device.capacity <= card.capacity, "{device}");
-            let part = Bytes(card.capacity.times(slice.memory).0 / slice.of);
+            let part = Bytes(card.capacity.times(slice.memory).0.div_euclid(slice.of));
             assert!(device.capacity.times(10) > part.times(9), "{device}");
             let (part, all) = (device.rates().expect("rates"), card.rates().expect("rates"));
             let of = u32::try_from(slice.of).expect("small");
             let memory = u32::try_from(slice.memory).expect("small");
-            assert_eq!(part.bandwidth, all.bandwidth * memory / of, "{device}");
+            assert_eq!(part.bandwidth, (all.bandwidth * memory).div_euclid(of), "{device}");
         }
     }
 

@@ -61,7 +61,7 @@ fn parts(offers: &[&Offer]) -> Vec<Slice> {
     offers.iter().filter_map(|offer| offer.device.slice).collect()
 }
 
-impl<'a> Search<'a> {
+impl Search<'_> {
     /// Chooses for the next job, where what is chosen can be placed and is not worse than what is known.
     fn go(&mut self, cost: Cost) {
         if self.best.as_ref().is_some_and(|(best, _)| *best <= cost) {
