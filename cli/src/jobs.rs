@@ -6,6 +6,7 @@ mod files;
 mod job;
 mod lines;
 mod pool;
+mod schema;
 
 pub(crate) use self::answer::{Failure, Reply};
 pub(crate) use self::engine::Engine;

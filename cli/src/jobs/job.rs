@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer::Failure;
+use super::schema::Settings;
 
 /// One training run, and what is asked about it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -29,6 +30,7 @@ pub(crate) struct Job {
     /// Sizes of open dimensions, by name.
     pub(crate) dims: BTreeMap<String, u64>,
     /// Settings, by the keys that `config` has in answers. The `config` of an answer may be given here.
+    #[schemars(with = "Settings")]
     pub(crate) settings: Map<String, Value>,
     /// GPUs to answer for; without any, the one of the settings. The first is the GPU of the settings where these have
     /// none.
