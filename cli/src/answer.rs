@@ -23,6 +23,11 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// These devices, without a search.
+    pub(crate) const fn of(devices: Vec<&'static Device>) -> Self {
+        Self { devices, searches: false }
+    }
+
     pub(crate) fn by(arguments: &Estimate, report: &Report) -> Self {
         let named = [&arguments.devices, &arguments.require];
         let is_named = |device: &Device| {
@@ -62,7 +67,7 @@ pub(crate) fn devices(
 }
 
 /// Those that choose the same kernels stay together, since the run on one of them predicts how it ends on the others.
-fn verdicts(
+pub(crate) fn verdicts(
     model: &Model,
     config: &Config,
     asked: &Asked,

@@ -281,8 +281,19 @@ pub(crate) struct Estimate {
     /// published model, such as `llama-3.1-8b`; `highwater models` lists them. Or a training recipe: a script with
     /// transformers, TRL, PEFT or unsloth, the YAML of axolotl, LLaMA-Factory, torchtune or accelerate, or JSON of their
     /// arguments
-    #[arg(value_name = "MODEL")]
+    #[arg(
+        value_name = "MODEL",
+        required_unless_present = "jsonl",
+        default_value = "-",
+        hide_default_value = true
+    )]
     pub(crate) model: PathBuf,
+
+    /// Answer many jobs, one in each line of a file (default: standard input), one answer in each line, in the same
+    /// order. An error is the answer to its line, and the exit status is 0 when every line had an answer. The format
+    /// of jobs: docs/schedulers.md
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", exclusive = true)]
+    pub(crate) jsonl: Option<PathBuf>,
 
     /// The model to train by a recipe, instead of the one that it names
     #[arg(id = "of", long = "model", value_name = "MODEL")]

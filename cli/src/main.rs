@@ -17,6 +17,7 @@ mod explain;
 mod file;
 mod foreign;
 mod generation;
+mod jobs;
 mod named;
 mod output;
 mod picture;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
         },
     };
     let (output, status) = match arguments.command {
-        Task::Estimate(arguments) => match estimate(&arguments) {
+        Task::Estimate(arguments) => match answered(&arguments) {
             Ok(outcome) => outcome,
             Err(message) => return complain(&message, BAD_INPUT),
         },
@@ -124,6 +125,12 @@ fn print(text: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// Answers one question, or a file of jobs.
+fn answered(arguments: &Estimate) -> Result<(String, ExitCode), String> {
+    let Some(file) = &arguments.jsonl else { return estimate(arguments) };
+    jobs::answer_lines(file).map(|()| (String::new(), ExitCode::SUCCESS))
 }
 
 /// What is left to print, and how to exit. The estimate for people is printed before other devices are

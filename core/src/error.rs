@@ -30,6 +30,24 @@ pub enum ErrorKind {
     TooManyOperators,
 }
 
+impl ErrorKind {
+    /// The name in JSON: `wrong-format`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Empty => "empty",
+            Self::WrongFormat => "wrong-format",
+            Self::Corrupt => "corrupt",
+            Self::NoGraph => "no-graph",
+            Self::InvalidGraph => "invalid-graph",
+            Self::BadSpec => "bad-spec",
+            Self::BadConfig => "bad-config",
+            Self::TooLarge => "too-large",
+            Self::TooManyOperators => "too-many-operators",
+        }
+    }
+}
+
 /// Where in a text something stands, counted from 1; columns are characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {

@@ -20,6 +20,7 @@
 //! | [`recipe`] | a training script or configuration → settings | graphs |
 //! | [`observed`] | a message of PyTorch, or `nvidia-smi` → facts about the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
+//! | [`sharing`] | a verdict → what a process asks a scheduler for | models |
 //! | [`recorded`] | a memory snapshot of PyTorch → its history, also under other settings | models |
 //! | [`profiled`] | a profiler trace from the CPU → the memory of the same training on a GPU | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |

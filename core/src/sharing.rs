@@ -1,5 +1,8 @@
-//! Several jobs on one GPU, and queues of them in front of several.
+//! Several processes on one GPU, and queues of them in front of several.
 
 pub mod policy;
 pub mod queue;
+mod requests;
 pub mod slowdown;
+
+pub use self::requests::Requests;

@@ -9,6 +9,7 @@ mod documents;
 mod estimators;
 mod explain;
 mod export;
+mod jobs;
 mod json;
 mod models;
 mod replay;

@@ -5,23 +5,40 @@
 //! does. So the one that comes last runs out of memory where not enough is left: it is then put at the end of the queue,
 //! and gets a GPU of its own. Nothing is random, so that the same jobs always end the same way.
 
+use std::collections::BTreeSet;
+
 use super::policy::{Policy, Prefers};
 use crate::bytes::Bytes;
 use crate::time::Share;
 
 /// A GPU that jobs are placed on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Card {
+    /// Its kind: the place among [`Job::on`].
+    pub kind: usize,
     /// SIZE: what processes may use, their contexts included.
     pub memory: Bytes,
 }
 
-/// A job in the queue. Times are in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A job in the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// When it is submitted.
+    /// When it is submitted, in milliseconds.
     pub submitted: u64,
-    /// How long it runs alone.
+    /// What it does on each kind of GPU; `None` where it cannot run.
+    pub on: Vec<Option<On>>,
+}
+
+impl Job {
+    fn on(&self, kind: usize) -> Option<On> {
+        self.on.get(kind).copied().flatten()
+    }
+}
+
+/// A job on one kind of GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct On {
+    /// How long it runs alone, in milliseconds.
     pub duration: u64,
     /// SIZE: what the scheduler counts with; `None` where it has no figure: such a job gets a GPU of its own.
     pub believed: Option<Bytes>,
@@ -84,8 +101,8 @@ pub struct Outcome {
     pub used: usize,
 }
 
-/// How much slower jobs run on one GPU: for those with these places in the list, per mille of their time alone.
-pub type Slowdown<'a> = dyn FnMut(&[usize]) -> Vec<u64> + 'a;
+/// How much slower jobs run on a kind of GPU: for those with these places in the list, per mille of their time alone.
+pub type Slowdown<'a> = dyn FnMut(usize, &[usize]) -> Vec<u64> + 'a;
 
 /// MILLISECONDS: how long a job runs before it runs out of memory: its start, and the first steps. A minute, in which
 /// CUDA, data and the model are loaded.
@@ -109,7 +126,7 @@ struct Running {
 /// A GPU and those on it.
 #[derive(Clone, Debug)]
 struct Host {
-    memory: Bytes,
+    card: Card,
     jobs: Vec<Running>,
     used: bool,
 }
@@ -128,7 +145,7 @@ struct Queue<'a, 'b> {
 
 /// Runs all jobs on some GPUs.
 pub fn run(cards: &[Card], jobs: &[Job], policy: Policy, slowdown: &mut Slowdown<'_>) -> Outcome {
-    let host = |card: &Card| Host { memory: card.memory, jobs: Vec::new(), used: false };
+    let host = |card: &Card| Host { card: *card, jobs: Vec::new(), used: false };
     let mut queue = Queue {
         jobs,
         policy,
@@ -202,34 +219,22 @@ impl Queue<'_, '_> {
     /// Places all that can be placed.
     fn place(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
-        // Of jobs that ask for as much or more than one that found no GPU, none finds one now.
-        let mut refused: Option<Bytes> = None;
-        let mut is_full = false;
+        // Where a job with these needs found no GPU, one with the same needs finds none now.
+        let mut refused: BTreeSet<Vec<Option<Option<Bytes>>>> = BTreeSet::new();
         for (at, wants_own) in waiting {
-            let Some(job) = self.jobs.get(at).copied() else { continue };
-            let is_exclusive = wants_own || job.believed.is_none();
-            let needs = job.believed.unwrap_or(Bytes::ZERO);
-            let is_hopeless = if is_exclusive {
-                is_full
-            } else {
-                self.policy.busiest.is_none() && refused.is_some_and(|least| needs >= least)
-            };
-            if !is_hopeless {
-                if let Some((card, why)) = self.choose(&job, is_exclusive) {
-                    self.begin(at, card, why, is_exclusive);
+            let Some(job) = self.jobs.get(at) else { continue };
+            let needs = |on: &Option<On>| on.map(|on| on.believed.filter(|_| !wants_own));
+            let needs: Vec<_> = job.on.iter().map(needs).collect();
+            if !refused.contains(&needs) || self.policy.busiest.is_some() {
+                if let Some((card, why)) = self.choose(job, wants_own) {
+                    self.begin(at, card, why, wants_own);
                     continue;
                 }
-                let largest = self.hosts.iter().map(|host| host.memory).max();
-                let asks = if is_exclusive { job.real } else { needs };
-                if largest.is_none_or(|largest| asks > largest) {
+                if !self.hosts.iter().any(|host| allows(job, host.card, wants_own)) {
                     self.refuse(at);
                     continue;
                 }
-                if is_exclusive {
-                    is_full = true;
-                } else {
-                    refused = Some(refused.map_or(needs, |least| least.min(needs)));
-                }
+                refused.insert(needs);
             }
             self.waiting.push((at, wants_own));
         }
@@ -241,21 +246,22 @@ impl Queue<'_, '_> {
     }
 
     /// The GPU for a job by the rule, if there is one now.
-    fn choose(&self, job: &Job, is_exclusive: bool) -> Option<(usize, Reason)> {
-        let needs = job.believed.unwrap_or(Bytes::ZERO);
+    fn choose(&self, job: &Job, wants_own: bool) -> Option<(usize, Reason)> {
         let mut found: Option<((u64, usize), Reason)> = None;
         for (at, host) in self.hosts.iter().enumerate() {
+            let Some(on) = job.on(host.card.kind) else { continue };
+            let is_exclusive = wants_own || on.believed.is_none();
             let is_idle = host.jobs.is_empty();
-            let taken = host.jobs.iter().any(|running| running.is_exclusive);
-            if taken || (is_exclusive && !is_idle) || (is_exclusive && job.real > host.memory) {
+            let is_taken = host.jobs.iter().any(|running| running.is_exclusive);
+            if is_taken || (is_exclusive && !is_idle) || !allows(job, host.card, wants_own) {
                 continue;
             }
-            let believed = host.jobs.iter().filter_map(|running| self.jobs.get(running.job));
-            let left = host.memory - believed.filter_map(|job| job.believed).sum();
+            let left = host.card.memory - self.on(host).filter_map(|on| on.believed).sum();
             let busy = self.busy(host);
             let cap = self.policy.busiest.filter(|_| !is_idle);
-            let is_too_busy = cap.is_some_and(|cap| busy.saturating_add(job.active.0) > cap.0);
-            if needs > left || is_too_busy {
+            let is_too_busy = cap.is_some_and(|cap| busy.saturating_add(on.active.0) > cap.0);
+            let lacks = on.believed.is_some_and(|needs| !is_exclusive && needs > left);
+            if lacks || is_too_busy {
                 continue;
             }
             let rank = match self.policy.prefers {
@@ -272,24 +278,39 @@ impl Queue<'_, '_> {
         found.map(|((_, at), why)| (at, why))
     }
 
-    /// COUNT: ten-thousandths: how busy those on a GPU keep it.
-    fn busy(&self, host: &Host) -> u32 {
+    /// What the jobs on a GPU do there.
+    fn on(&self, host: &Host) -> impl Iterator<Item = On> {
         let jobs = host.jobs.iter().filter_map(|running| self.jobs.get(running.job));
-        jobs.fold(0, |sum: u32, job| sum.saturating_add(job.active.0))
+        jobs.filter_map(|job| job.on(host.card.kind))
     }
 
-    fn begin(&mut self, at: usize, card: usize, why: Reason, is_exclusive: bool) {
-        let (Some(job), Some(host)) = (self.jobs.get(at), self.hosts.get_mut(card)) else { return };
+    /// COUNT: ten-thousandths: how busy those on a GPU keep it.
+    fn busy(&self, host: &Host) -> u32 {
+        self.on(host).fold(0, |sum: u32, on| sum.saturating_add(on.active.0))
+    }
+
+    fn begin(&mut self, at: usize, card: usize, why: Reason, wants_own: bool) {
+        let Some(host) = self.hosts.get_mut(card) else { return };
+        let kind = host.card.kind;
+        let of = |job: usize| self.jobs.get(job).and_then(|job| job.on(kind));
+        let Some(on) = of(at) else { return };
         // Those that will fail hold what is left until they do, so they are no reason for others to fail.
         let held = host.jobs.iter().filter(|running| !running.fails);
-        let held = held.filter_map(|running| self.jobs.get(running.job)).map(|job| job.real);
-        let fails = job.real > host.memory - held.sum();
-        let work = if fails { FAILS_AFTER.min(job.duration.max(1)) } else { job.duration.max(1) };
-        let left = work.saturating_mul(PARTS);
-        let now = self.now;
+        let held: Bytes = held.filter_map(|running| of(running.job)).map(|on| on.real).sum();
+        let fails = on.real > host.card.memory - held;
+        let duration = on.duration.max(1);
+        let work = if fails { FAILS_AFTER.min(duration) } else { duration };
         host.used = true;
-        host.jobs.push(Running { job: at, left, speed: PARTS, began: now, fails, is_exclusive });
-        self.outcome.placed.push(Placed { job: at, card: Some(card), at: now, why, failed: fails });
+        host.jobs.push(Running {
+            job: at,
+            left: work.saturating_mul(PARTS),
+            speed: PARTS,
+            began: self.now,
+            fails,
+            is_exclusive: wants_own || on.believed.is_none(),
+        });
+        let placed = Placed { job: at, card: Some(card), at: self.now, why, failed: fails };
+        self.outcome.placed.push(placed);
         self.pace(card);
     }
 
@@ -297,11 +318,21 @@ impl Queue<'_, '_> {
     fn pace(&mut self, card: usize) {
         let Some(host) = self.hosts.get_mut(card) else { return };
         let jobs: Vec<usize> = host.jobs.iter().map(|running| running.job).collect();
-        let slower = if jobs.len() > 1 { (self.slowdown)(&jobs) } else { vec![1000; jobs.len()] };
+        let kind = host.card.kind;
+        let slower =
+            if jobs.len() > 1 { (self.slowdown)(kind, &jobs) } else { vec![1000; jobs.len()] };
         for (running, slower) in host.jobs.iter_mut().zip(slower) {
             running.speed = PARTS.saturating_mul(1000).div_euclid(slower.max(1000));
         }
     }
+}
+
+/// Whether a job can ever have this GPU: what is believed fits, or what it needs where it is to be alone.
+fn allows(job: &Job, card: Card, wants_own: bool) -> bool {
+    job.on(card.kind).is_some_and(|on| {
+        let asks = on.believed.filter(|_| !wants_own).unwrap_or(on.real);
+        asks <= card.memory
+    })
 }
 
 #[cfg(test)]
@@ -312,19 +343,19 @@ mod tests {
     const SECOND: u64 = 1000;
 
     fn job(submitted: u64, seconds: u64, believed: u64, real: u64) -> Job {
-        Job {
-            submitted: submitted * SECOND,
+        let on = On {
             duration: seconds * SECOND,
             believed: Some(Bytes::mib(believed)),
             real: Bytes::mib(real),
             active: Share(5000),
-        }
+        };
+        Job { submitted: submitted * SECOND, on: vec![Some(on)] }
     }
 
     fn outcome(cards: usize, jobs: &[Job], id: &str) -> Outcome {
-        let cards = vec![Card { memory: Bytes::mib(40) }; cards];
+        let cards = vec![Card { kind: 0, memory: Bytes::mib(40) }; cards];
         let policy = *policy::find(id).expect("it is in the table");
-        run(&cards, jobs, policy, &mut |jobs| vec![1500; jobs.len()])
+        run(&cards, jobs, policy, &mut |_, jobs| vec![1500; jobs.len()])
     }
 
     /// When each began and ended, in seconds.

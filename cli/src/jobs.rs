@@ -1,0 +1,15 @@
+//! Jobs, as schedulers ask about them: one JSON object each, from lines or over HTTP.
+
+mod answer;
+mod engine;
+mod files;
+mod job;
+mod lines;
+mod pool;
+
+pub(crate) use self::answer::{Answer, Device, Failure, Reply};
+pub(crate) use self::engine::Engine;
+pub(crate) use self::files::Files;
+pub(crate) use self::job::Job;
+pub(crate) use self::lines::answer_lines;
+pub(crate) use self::pool::{Pool, threads};
