@@ -5,6 +5,7 @@ mod engine;
 mod files;
 mod job;
 mod lines;
+mod packed;
 mod pool;
 
 pub(crate) use self::answer::{Answer, Device, Failure, Reply};
@@ -12,4 +13,5 @@ pub(crate) use self::engine::Engine;
 pub(crate) use self::files::Files;
 pub(crate) use self::job::Job;
 pub(crate) use self::lines::answer_lines;
+pub(crate) use self::packed::{OnDevice, Packed};
 pub(crate) use self::pool::{Pool, threads};

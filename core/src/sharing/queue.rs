@@ -57,15 +57,13 @@ pub enum Reason {
     Shares {
         /// SIZE: left before it came.
         left: Bytes,
-        /// COUNT: jobs that were there.
-        others: usize,
     },
     /// No GPU has this much memory.
     TooLarge,
 }
 
 /// A job that was placed, or never can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The job, by its place in the list.
     pub job: usize,
@@ -75,6 +73,8 @@ pub struct Placed {
     pub at: u64,
     /// Why there.
     pub why: Reason,
+    /// Jobs that were there before, by their places.
+    pub with: Vec<usize>,
     /// Whether it ran out of memory there.
     pub failed: bool,
 }
@@ -242,7 +242,15 @@ impl Queue<'_, '_> {
 
     fn refuse(&mut self, job: usize) {
         let why = Reason::TooLarge;
-        self.outcome.placed.push(Placed { job, card: None, at: self.now, why, failed: false });
+        let with = Vec::new();
+        self.outcome.placed.push(Placed {
+            job,
+            card: None,
+            at: self.now,
+            why,
+            with,
+            failed: false,
+        });
     }
 
     /// The GPU for a job by the rule, if there is one now.
@@ -270,8 +278,7 @@ impl Queue<'_, '_> {
                 Prefers::Idlest => u64::from(busy),
             };
             if found.is_none_or(|(best, _)| (rank, at) < best) {
-                let others = host.jobs.len();
-                let why = if is_idle { Reason::Alone } else { Reason::Shares { left, others } };
+                let why = if is_idle { Reason::Alone } else { Reason::Shares { left } };
                 found = Some(((rank, at), why));
             }
         }
@@ -301,6 +308,7 @@ impl Queue<'_, '_> {
         let duration = on.duration.max(1);
         let work = if fails { FAILS_AFTER.min(duration) } else { duration };
         host.used = true;
+        let with = host.jobs.iter().map(|running| running.job).collect();
         host.jobs.push(Running {
             job: at,
             left: work.saturating_mul(PARTS),
@@ -309,7 +317,7 @@ impl Queue<'_, '_> {
             fails,
             is_exclusive: wants_own || on.believed.is_none(),
         });
-        let placed = Placed { job: at, card: Some(card), at: self.now, why, failed: fails };
+        let placed = Placed { job: at, card: Some(card), at: self.now, why, with, failed: fails };
         self.outcome.placed.push(placed);
         self.pace(card);
     }
@@ -372,8 +380,9 @@ mod tests {
         let shared = outcome(1, &jobs, "first-fit");
         assert_eq!(times(&shared), [(0, 150), (0, 150)]);
         assert_eq!((shared.busy / SECOND, shared.used), (150, 1));
-        let why = Reason::Shares { left: Bytes::mib(20), others: 1 };
-        assert_eq!(shared.placed.get(1).map(|placed| placed.why), Some(why));
+        let why = Reason::Shares { left: Bytes::mib(20) };
+        let second = shared.placed.get(1).map(|placed| (placed.why, placed.with.clone()));
+        assert_eq!(second, Some((why, vec![0])));
         // When one ends, the other is as fast as alone.
         let jobs = [job(0, 100, 20, 20), job(0, 200, 20, 20)];
         assert_eq!(times(&outcome(1, &jobs, "first-fit")), [(0, 150), (0, 250)]);
