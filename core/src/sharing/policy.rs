@@ -36,7 +36,12 @@ pub struct Policy {
     pub prefers: Prefers,
     /// The most that the jobs of a GPU may keep its multiprocessors busy, summed; `None`: any.
     pub busiest: Option<Share>,
+    /// COUNT: jobs of a GPU, at most.
+    pub most: usize,
 }
+
+/// COUNT: clients of one MPS server on a GPU, at most.
+const CLIENTS: usize = 48;
 
 /// All rules. The cap on utilisation is that of CARMA (arXiv 2508.19073): 80 %.
 pub const POLICIES: [Policy; 5] = [
@@ -46,6 +51,7 @@ pub const POLICIES: [Policy; 5] = [
         counts: Counts::Upper,
         prefers: Prefers::First,
         busiest: None,
+        most: CLIENTS,
     },
     Policy {
         id: "first-fit",
@@ -53,6 +59,7 @@ pub const POLICIES: [Policy; 5] = [
         counts: Counts::Upper,
         prefers: Prefers::First,
         busiest: None,
+        most: CLIENTS,
     },
     Policy {
         id: "best-fit",
@@ -60,6 +67,7 @@ pub const POLICIES: [Policy; 5] = [
         counts: Counts::Upper,
         prefers: Prefers::Tightest,
         busiest: None,
+        most: CLIENTS,
     },
     Policy {
         id: "best-fit-likely",
@@ -67,6 +75,7 @@ pub const POLICIES: [Policy; 5] = [
         counts: Counts::Likely,
         prefers: Prefers::Tightest,
         busiest: None,
+        most: CLIENTS,
     },
     Policy {
         id: "by-utilisation",
@@ -74,6 +83,7 @@ pub const POLICIES: [Policy; 5] = [
         counts: Counts::Upper,
         prefers: Prefers::Idlest,
         busiest: Some(Share(8000)),
+        most: CLIENTS,
     },
 ];
 

@@ -261,6 +261,7 @@ impl Queue<'_, '_> {
             let is_exclusive = wants_own || on.believed.is_none();
             let is_idle = host.jobs.is_empty();
             let is_taken = host.jobs.iter().any(|running| running.is_exclusive);
+            let is_taken = is_taken || host.jobs.len() >= self.policy.most;
             if is_taken || (is_exclusive && !is_idle) || !allows(job, host.card, wants_own) {
                 continue;
             }
