@@ -9,6 +9,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use highwater_core::config::{Kind, Named, PyTorch, SETTINGS, Setting};
 use highwater_core::serving::{Engine, Format, KvType, Release, Sampler, Share};
+use highwater_core::sharing::policy::{self, Policy};
+use highwater_core::sharing::slowdown::Mode;
 use highwater_core::{Config, Error, ErrorKind, device, say, serving};
 
 /// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
@@ -61,6 +63,8 @@ pub(crate) enum Task {
     Share(Sharing),
     /// Estimate how many tokens and requests a server such as vLLM keeps on each GPU
     Capacity(Capacity),
+    /// Place jobs on GPUs that they share: who goes where, in which order, and why
+    Pack(Pack),
     /// Score published estimators, and ours, over measured runs
     Scoreboard(Scoreboard),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
@@ -178,6 +182,47 @@ pub(crate) struct Sharing {
     /// Print JSON: bytes as integers, times in picoseconds
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Jobs, and the GPUs that they share.
+#[derive(Args, Debug)]
+pub(crate) struct Pack {
+    /// Jobs, one JSON object in each line as for `highwater estimate --jsonl`, and perhaps `submitted` and `duration` in
+    /// seconds, or a number of `steps`
+    #[arg(value_name = "JOBS")]
+    pub(crate) jobs: PathBuf,
+
+    /// List of GPUs in YAML or JSON: `- {device: a100-40gb, count: 4, node: one}` in each line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) gpus: PathBuf,
+
+    /// Rule for placing: `exclusive`, `first-fit`, `best-fit`, `best-fit-likely` or `by-utilisation`
+    #[arg(long, value_name = "RULE", value_parser = policy, default_value = "best-fit")]
+    pub(crate) policy: Policy,
+
+    /// How jobs share a GPU: `time-slices` or `mps`
+    #[arg(long, value_name = "MODE", value_parser = mode, default_value = "time-slices")]
+    pub(crate) sharing: Mode,
+
+    /// Print JSON, bytes as integers and times in milliseconds
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    policy::find(text).copied().ok_or_else(|| {
+        let known: Vec<_> = policy::POLICIES.iter().map(|policy| policy.id).collect();
+        format!("there is no rule `{text}`; the rules are {}", known.join(", "))
+    })
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    let modes = [Mode::TimeSlices, Mode::Mps];
+    modes.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+        format!(
+            "jobs cannot share a GPU by `{text}`; write `time-slices` or `mps`. For MIG, list the slices as GPUs"
+        )
+    })
 }
 
 /// A model, and the server that runs it.

@@ -5,6 +5,7 @@ mod engine;
 mod files;
 mod job;
 mod lines;
+mod packed;
 mod pool;
 mod schema;
 
@@ -13,4 +14,5 @@ pub(crate) use self::engine::Engine;
 pub(crate) use self::files::Files;
 pub(crate) use self::job::Job;
 pub(crate) use self::lines::answer_lines;
+pub(crate) use self::packed::{OnDevice, Packed};
 pub(crate) use self::pool::{Pool, threads};

@@ -20,6 +20,7 @@ mod generation;
 mod jobs;
 mod named;
 mod output;
+mod pack;
 mod picture;
 mod recipe;
 mod replay;
@@ -98,6 +99,10 @@ fn main() -> ExitCode {
         Task::Capacity(arguments) => match capacity::capacity(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
+        },
+        Task::Pack(arguments) => match pack::pack(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(message) => return complain(&message, BAD_INPUT),
         },
         Task::Scoreboard(arguments) => match scoreboard::scoreboard(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),

@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// The model of a job, read once.
-    fn model(&self, job: &Job) -> Result<Arc<Model>, Failure> {
+    pub(super) fn model(&self, job: &Job) -> Result<Arc<Model>, Failure> {
         let pytorch = match job.settings.get("pytorch") {
             Some(Value::String(text)) => Some(text.clone()),
             _ => None,

@@ -12,6 +12,7 @@ mod export;
 mod jobs;
 mod json;
 mod models;
+mod pack;
 mod replay;
 mod reports;
 mod run;

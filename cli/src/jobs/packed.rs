@@ -1,0 +1,144 @@
+//! [`Packed`]: what a job does alone on each kind of GPU, so that it can be placed.
+
+use highwater_core::device::Device;
+use highwater_core::estimate::{Stages, Timings};
+use highwater_core::report::DeviceVerdict;
+use highwater_core::sharing::slowdown::Load;
+use highwater_core::time::{Gpu, Picoseconds, Run, Share};
+use highwater_core::{Bytes, Error};
+use serde_json::{Map, Value};
+
+use super::answer::Failure;
+use super::engine::Engine;
+use super::job::Job;
+use crate::answer::{self, Asked};
+use crate::called;
+
+/// A job that waits for a GPU.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// Name of the model.
+    pub(crate) model: String,
+    /// When it is submitted, in milliseconds.
+    pub(crate) submitted: u64,
+    /// How long it runs alone, in milliseconds, where the job states it.
+    duration: Option<u64>,
+    /// COUNT: steps, where the job states them.
+    steps: Option<u64>,
+    /// On each kind of GPU, in their order.
+    pub(crate) on: Vec<OnDevice>,
+}
+
+/// A job alone on one kind of GPU.
+#[derive(Debug)]
+pub(crate) struct OnDevice {
+    /// How it ends there.
+    pub(crate) verdict: DeviceVerdict,
+    /// How busy it keeps the multiprocessors; all of them where that is unknown.
+    pub(crate) active: Share,
+    /// A step, and its kernels; `None` where there is no time.
+    pub(crate) load: Option<(Picoseconds, Load)>,
+}
+
+/// Keys of a job in a queue that estimates have no use for.
+const KEYS: [&str; 3] = ["submitted", "duration", "steps"];
+/// MILLISECONDS: how long a job is assumed to run that states nothing: an hour.
+const HOUR: u64 = 3_600_000;
+
+impl OnDevice {
+    /// SIZE: the upper end of what nine runs in ten need; what is expected where the end is unknown.
+    pub(crate) fn upper(&self) -> Option<Bytes> {
+        self.verdict.interval.map(|interval| interval.high)
+    }
+}
+
+impl Packed {
+    /// How long it runs alone there, in milliseconds.
+    pub(crate) fn duration(&self, on: &OnDevice) -> u64 {
+        const MILLISECOND: u64 = 1_000_000_000;
+        let by_steps = || {
+            let (Picoseconds(step), _) = on.load.as_ref()?;
+            Some(step.saturating_mul(self.steps?).div_ceil(MILLISECOND))
+        };
+        self.duration.or_else(by_steps).unwrap_or(HOUR).max(1)
+    }
+}
+
+impl Engine {
+    /// Reads a job of a queue and estimates it on some kinds of GPUs; its id in any case.
+    pub(crate) fn pack(
+        &self,
+        text: &[u8],
+        kinds: &[&'static Device],
+    ) -> (Value, Result<Packed, Failure>) {
+        let Ok(Value::Object(mut object)) = serde_json::from_slice(text) else {
+            let (id, job) = Job::read(text);
+            let nothing = Failure::new("bad-job", "a job is a JSON object");
+            return (id, Err(job.err().unwrap_or(nothing)));
+        };
+        let id = object.get("id").cloned().unwrap_or_default();
+        (id, self.packed(&mut object, kinds))
+    }
+
+    fn packed(
+        &self,
+        object: &mut Map<String, Value>,
+        kinds: &[&'static Device],
+    ) -> Result<Packed, Failure> {
+        let mut numbers = [None; KEYS.len()];
+        for (key, number) in KEYS.into_iter().zip(&mut numbers) {
+            let Some(value) = object.remove(key) else { continue };
+            *number = Some(amount(key, &value)?);
+        }
+        let [submitted, duration, steps] = numbers;
+        let names = kinds.iter().map(|device| Value::from(device.id)).collect();
+        object.insert("devices".to_owned(), Value::Array(names));
+        let text = Value::Object(std::mem::take(object)).to_string();
+        let job = Job::read(text.as_bytes()).1?;
+        let model = self.model(&job)?;
+        let failure = |error: Error| Failure::of(&error);
+        let config = job.over(model.defaults())?;
+        let mut stages = Stages::default();
+        let config = model.settled(&config, &mut stages).map_err(failure)?;
+        let asked = Asked::of(kinds.to_vec());
+        let verdicts = answer::verdicts(&model, &config, &asked, &mut stages).map_err(failure)?;
+        let mut timings = Timings::new(&model, &config, &mut stages);
+        let on = kinds.iter().zip(verdicts).map(|(device, answer)| {
+            let timed = timed(&mut timings, device).ok();
+            OnDevice {
+                verdict: answer.verdict,
+                active: timed.as_ref().map_or(Share(Share::ALL), |(active, ..)| *active),
+                load: timed.map(|(_, step, load)| (step, load)),
+            }
+        });
+        let on = on.collect();
+        let milliseconds = |seconds: Option<u64>| seconds.map(|time| time.saturating_mul(1000));
+        Ok(Packed {
+            model: called(&model),
+            submitted: milliseconds(submitted).unwrap_or_default(),
+            duration: milliseconds(duration),
+            steps,
+            on,
+        })
+    }
+}
+
+/// How busy a job keeps a GPU, a step, and its kernels.
+fn timed(
+    timings: &mut Timings<'_>,
+    device: &'static Device,
+) -> Result<(Share, Picoseconds, Load), Error> {
+    let timing = timings.on(device)?;
+    let gpu: Gpu = timing.gpu;
+    let runs = Run::of_step(&*timings.launches(device)?, gpu);
+    let step = timing.time.step();
+    Ok((timing.time.utilisation().sm_active, step, Load::new(&runs, step)))
+}
+
+fn amount(key: &str, value: &Value) -> Result<u64, Failure> {
+    value.as_u64().ok_or_else(|| {
+        let what = if key == "steps" { "steps" } else { "seconds" };
+        let message = format!("`{key}` must be a whole number of {what}, and is {value}");
+        Failure::new("bad-job", message).at(key)
+    })
+}
