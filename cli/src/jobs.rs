@@ -6,6 +6,7 @@ mod files;
 mod job;
 mod lines;
 mod pool;
+mod words;
 
 pub(crate) use self::answer::{Answer, Device, Failure, Reply};
 pub(crate) use self::engine::Engine;
