@@ -6,9 +6,10 @@ mod files;
 mod job;
 mod lines;
 mod pool;
+mod schema;
 mod words;
 
-pub(crate) use self::answer::{Answer, Device, Failure, Reply};
+pub(crate) use self::answer::{Failure, Reply};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::files::Files;
 pub(crate) use self::job::Job;

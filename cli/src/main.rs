@@ -25,6 +25,7 @@ mod recipe;
 mod replay;
 mod scale;
 mod scoreboard;
+mod serve;
 mod table;
 mod text;
 mod time;
@@ -95,6 +96,10 @@ fn main() -> ExitCode {
         },
         Task::Scoreboard(arguments) => match scoreboard::scoreboard(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
+        Task::Serve(arguments) => match serve::serve(&arguments) {
+            Ok(()) => (String::new(), ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
         Task::Spec(arguments) => match spec(&arguments.model) {

@@ -30,6 +30,18 @@
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
+//!
+//! These stay as they are for other programs, such as a scheduler:
+//!
+//! | to | call |
+//! |---|---|
+//! | open a model | [`open`], or [`open_named`] with [`formats::catalogue::find`] |
+//! | change settings | [`Model::defaults`], [`Config::set`] |
+//! | estimate, keeping what can be used again | [`Model::simulate`] with [`estimate::Stages`] |
+//! | judge other GPUs | [`Model::verdict`] with [`device::all`] |
+//! | know what to ask a scheduler for | [`sharing::Requests::of`] |
+//!
+//! `examples/scheduler.rs` uses all of them.
 #![forbid(unsafe_code)]
 #![warn(
     clippy::as_conversions,

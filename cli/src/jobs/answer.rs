@@ -15,6 +15,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::schema::Settings;
+
 /// What comes back for a job.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Reply {
@@ -45,6 +47,7 @@ pub(crate) struct Answer {
     /// Name of the model.
     model: String,
     /// All settings of the run; they may be sent back as `settings`.
+    #[schemars(with = "Settings")]
     config: Value,
     /// The peak on the GPU of the settings.
     peak: JobPeak,

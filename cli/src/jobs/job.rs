@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer::Failure;
+use super::schema::Settings;
 use super::words;
 
 /// One training run, and what is asked about it.
@@ -30,10 +31,10 @@ pub(crate) struct Job {
     /// Sizes of open dimensions, by name.
     pub(crate) dims: BTreeMap<String, u64>,
     /// Settings, by the keys that `config` has in answers. The `config` of an answer may be given here.
+    #[schemars(with = "Settings")]
     pub(crate) settings: Map<String, Value>,
     /// Model, sizes and settings in one text, as people write them into a comment: `model=resnet50 batch=32`. They
     /// are replaced by what they state when the job is read.
-    #[expect(dead_code, reason = "for the schema: what it states is read from the other keys")]
     pub(crate) words: Option<String>,
     /// GPUs to answer for; without any, the one of the settings. The first is the GPU of the settings where these have
     /// none.

@@ -17,6 +17,7 @@ mod reports;
 mod run;
 mod scale;
 mod scoreboard;
+mod serve;
 mod text;
 mod time;
 mod usage;
