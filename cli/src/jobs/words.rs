@@ -26,7 +26,8 @@ pub(super) fn expand(job: &mut Map<String, Value>) -> Result<(), Failure> {
     };
     for (key, value) in stated {
         if job.contains_key(&key) {
-            let message = format!("the job has `{key}`, and its `{KEY}` have it again; leave one out");
+            let message =
+                format!("the job has `{key}`, and its `{KEY}` have it again; leave one out");
             return Err(wrong(message));
         }
         job.insert(key, value);

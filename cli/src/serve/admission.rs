@@ -174,7 +174,8 @@ impl Opened {
             }
             Ok(Decision::Refused(message)) => {
                 response["allowed"] = json!(false);
-                response["status"] = json!({"code": 403, "reason": "Forbidden", "message": message});
+                response["status"] =
+                    json!({"code": 403, "reason": "Forbidden", "message": message});
             }
             Err(why) => {
                 let warning = format!("Highwater did not check this pod: {why}.");

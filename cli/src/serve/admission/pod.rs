@@ -71,7 +71,8 @@ impl Pod {
     /// # Errors
     /// The object is no pod.
     pub(super) fn of(object: Value) -> Result<Self, String> {
-        let parts = Parts::deserialize(&object).map_err(|error| format!("it is no pod: {error}"))?;
+        let parts =
+            Parts::deserialize(&object).map_err(|error| format!("it is no pod: {error}"))?;
         Ok(Self { object, parts })
     }
 
@@ -90,7 +91,8 @@ impl Pod {
             let with_gpu = |container: &Container| {
                 container.resources.limits.keys().any(|name| name.starts_with("nvidia.com/"))
             };
-            Some(containers.iter().position(with_gpu).unwrap_or(0)).filter(|_| !containers.is_empty())
+            Some(containers.iter().position(with_gpu).unwrap_or(0))
+                .filter(|_| !containers.is_empty())
         };
         found.ok_or_else(|| "it has no container of that name".to_owned())
     }
@@ -181,7 +183,8 @@ impl Pod {
             }
             *found = expressions.into();
         }
-        let mut affinity = self.object.pointer("/spec/affinity").cloned().unwrap_or_else(|| json!({}));
+        let mut affinity =
+            self.object.pointer("/spec/affinity").cloned().unwrap_or_else(|| json!({}));
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         let required = within(within(&mut affinity, "nodeAffinity"), required);
         *within(required, "nodeSelectorTerms") = terms.into();
