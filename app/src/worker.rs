@@ -374,8 +374,14 @@ impl Desk {
         }
         match self.ranks {
             Fetched::Not => spawn_local(with_ranks(ToWorker::Scale { generation }, JsValue::NULL)),
-            Fetched::Failed => {}
-            Fetched::There(_) => self.after_verdicts(Task::Scale(0)),
+            Fetched::Failed => {
+                post(&FromWorker::Scaled { generation, number: 0, piece: Vec::new() });
+            }
+            Fetched::There(_) => {
+                // Who asks again wants no second row of them.
+                self.sweep.tasks.retain(|task| !matches!(task, Task::Scale(_)));
+                self.after_verdicts(Task::Scale(0));
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The arguments of the command line.
 
-use std::num::{IntErrorKind, NonZeroU64, NonZeroUsize, ParseIntError};
+use std::net::SocketAddr;
+use std::num::{IntErrorKind, NonZeroU32, NonZeroU64, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -39,8 +40,10 @@ Examples:
   highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle
   highwater compare resnet50 --batch 64
   highwater scale llama-3.1-8b --seq 4096 --device a100-80gb
+  highwater share 'resnet50 --batch 32' 'gpt2 --batch 4' --device a100-40gb
   highwater scoreboard runs.csv --device rtx-3090
-  highwater capacity qwen2.5-32b-awq --context 16k --device rtx-4090";
+  highwater capacity qwen2.5-32b-awq --context 16k --device rtx-4090
+  highwater serve --listen 127.0.0.1:8080";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -56,6 +59,8 @@ pub(crate) enum Task {
     Time(Timing),
     /// Show how the same training ends on 1 to 64 GPUs, by each way of sharing it
     Scale(Scale),
+    /// Show whether several jobs fit on one GPU, and what sharing it costs each
+    Share(Sharing),
     /// Estimate how many tokens and requests a server such as vLLM keeps on each GPU
     Capacity(Capacity),
     /// Place jobs on GPUs that they share: who goes where, in which order, and why
@@ -64,6 +69,8 @@ pub(crate) enum Task {
     Scoreboard(Scoreboard),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
     Replay(Replay),
+    /// Answer jobs of schedulers over HTTP, on this machine
+    Serve(Serve),
     /// Print a model as a layer spec, to be edited
     Spec(Spec),
     /// Print the JSON Schema of the layer spec, for editors
@@ -200,6 +207,22 @@ fn mode(text: &str) -> Result<Mode, String> {
             "jobs cannot share a GPU by `{text}`; write `time-slices` or `mps`. For MIG, list the slices as GPUs"
         )
     })
+}
+
+/// Jobs that share a GPU.
+#[derive(Args, Debug)]
+pub(crate) struct Sharing {
+    /// A model, as for `estimate`, for each job; with its own settings in quotes, such as
+    /// `'resnet50 --batch 32 --optimizer adam'`
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// Print JSON: bytes as integers, times in picoseconds
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A model, and the server that runs it.
@@ -481,6 +504,58 @@ pub(crate) struct Replay {
     /// Print JSON, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Where a server listens, and its limits.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Address and port; port 0 chooses a free one, which is printed
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+
+    /// Listen on a Unix socket instead
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Allow an address that other machines can reach; the server asks nobody for a password
+    #[arg(long)]
+    pub(crate) public: bool,
+
+    /// Folder whose models jobs may name by path; may be repeated (default: no files are read)
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) allow: Vec<PathBuf>,
+
+    /// Threads that compute (default: one for each core)
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+
+    /// Jobs that may wait for a thread; more are refused with status 503
+    #[arg(long, value_name = "N", default_value = "64")]
+    pub(crate) queue: NonZeroUsize,
+
+    /// Connections at once; more wait
+    #[arg(long, value_name = "N", default_value = "256")]
+    pub(crate) connections: NonZeroUsize,
+
+    /// Bytes of a request
+    #[arg(long, value_name = "BYTES", default_value = "1048576")]
+    pub(crate) body_limit: NonZeroUsize,
+
+    /// Lines of a batch
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub(crate) batch_lines: NonZeroUsize,
+
+    /// Seconds that a job may wait and be computed; then its status is 504
+    #[arg(long, value_name = "SECONDS", default_value = "30")]
+    pub(crate) time_limit: NonZeroU32,
+
+    /// Seconds that a request may take to arrive, or its answer to be read
+    #[arg(long, value_name = "SECONDS", default_value = "10")]
+    pub(crate) read_time: NonZeroU32,
+
+    /// Seconds that requests under way have to end after SIGTERM or SIGINT
+    #[arg(long, value_name = "SECONDS", default_value = "30")]
+    pub(crate) grace: NonZeroU32,
 }
 
 /// A model whose format is a tree of layers.

@@ -8,7 +8,7 @@ mod lines;
 mod packed;
 mod pool;
 
-pub(crate) use self::answer::{Answer, Device, Failure, Reply};
+pub(crate) use self::answer::{Failure, Reply};
 pub(crate) use self::engine::Engine;
 pub(crate) use self::files::Files;
 pub(crate) use self::job::Job;

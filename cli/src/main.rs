@@ -26,6 +26,8 @@ mod recipe;
 mod replay;
 mod scale;
 mod scoreboard;
+mod serve;
+mod share;
 mod table;
 mod text;
 mod time;
@@ -90,6 +92,10 @@ fn main() -> ExitCode {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
         },
+        Task::Share(arguments) => match share::share(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
         Task::Capacity(arguments) => match capacity::capacity(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
@@ -100,6 +106,10 @@ fn main() -> ExitCode {
         },
         Task::Scoreboard(arguments) => match scoreboard::scoreboard(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
+        Task::Serve(arguments) => match serve::serve(&arguments) {
+            Ok(()) => (String::new(), ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
         Task::Spec(arguments) => match spec(&arguments.model) {

@@ -45,8 +45,10 @@ pub use crate::trace::Stream;
 pub use conf::Conf;
 use free_blocks::{FreeBlock, FreeBlocks, SetPosition};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
+pub(crate) use replay::iterations;
 pub use replay::{
-    Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series, state_after,
+    Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series, reserved_if_emptied,
+    state_after,
 };
 use segments::Segment;
 pub use segments::{BlockView, SegmentView};

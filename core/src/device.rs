@@ -24,6 +24,7 @@ mod confidence;
 mod rates;
 mod room;
 mod seen;
+mod slices;
 mod table;
 mod typed;
 
@@ -31,6 +32,7 @@ pub use self::confidence::{Doubt, Interval};
 pub use self::rates::{Link, LinkKind, MemoryKind, Rates};
 pub use self::room::Room;
 pub use self::seen::{Fit, Suspect, Totals, named_as, suspects};
+pub use self::slices::{Slice, placement, slices};
 pub use self::typed::typed;
 
 /// One model of GPU.
@@ -62,6 +64,8 @@ pub struct Device {
     pub multiprocessors: u64,
     /// COUNT: threads that can be resident on one multiprocessor.
     pub threads_per_multiprocessor: u64,
+    /// Where it is a part of a card: which.
+    pub slice: Option<Slice>,
 }
 
 impl Device {
@@ -186,6 +190,16 @@ impl Context {
         Self { least: Bytes::mib(least), likely: Bytes::mib(likely), most: Bytes::mib(most) }
     }
 
+    /// Of two processes, each of which has one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            least: self.least + other.least,
+            likely: self.likely + other.likely,
+            most: self.most + other.most,
+        }
+    }
+
     /// One that was measured, of this model or another: models differ in the kernels that they load.
     pub fn about(size: Bytes) -> Self {
         Self { least: size - CONTEXT_DOUBT, likely: size, most: size + CONTEXT_DOUBT }
@@ -250,20 +264,21 @@ impl fmt::Display for Device {
     }
 }
 
-/// All devices, by architecture and then by memory.
+/// All cards, by architecture and then by memory; [`slices`] has the parts that MIG divides them into.
 pub const fn all() -> &'static [Device] {
     table::DEVICES
 }
 
-/// The device with this id.
+/// The device with this id: a card, or a slice of one.
 ///
 /// ```
 /// use highwater_core::device;
 /// assert_eq!(device::lookup("t4").map(|device| device.multiprocessors), Some(40));
+/// assert_eq!(device::lookup("a100-80gb-1g.10gb").map(|device| device.multiprocessors), Some(14));
 /// assert_eq!(device::lookup("abacus"), None);
 /// ```
 pub fn lookup(id: &str) -> Option<&'static Device> {
-    all().iter().find(|device| device.id == id)
+    all().iter().chain(slices::SLICES).find(|device| device.id == id)
 }
 
 /// A device of the table, by its id.

@@ -2,6 +2,7 @@
 //!
 //! The stages are those of the crate's table, in their order; [`Stages`] keeps what they made.
 
+mod alone;
 mod forecast;
 mod largest;
 mod layers;
@@ -45,6 +46,7 @@ use crate::trace::Trace;
 use crate::unroll::{self, Settle};
 use crate::unused;
 
+pub use self::alone::{Alone, Held, Offer};
 pub use self::largest::{BatchLine, LargestBatch};
 pub use self::layers::{Layer, LayerKind};
 pub use self::locate::{Candidate, Located, Match};

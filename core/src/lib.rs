@@ -20,16 +20,28 @@
 //! | [`recipe`] | a training script or configuration → settings | graphs |
 //! | [`observed`] | a message of PyTorch, or `nvidia-smi` → facts about the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
-//! | [`sharing`] | a verdict → what a process asks a scheduler for | models |
 //! | [`recorded`] | a memory snapshot of PyTorch → its history, also under other settings | models |
 //! | [`profiled`] | a profiler trace from the CPU → the memory of the same training on a GPU | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
+//! | [`sharing`] | several jobs → whether they fit on one card, and what that costs each | the UI |
 //! | [`estimators`] | a run → what published estimators say of it | the UI |
 //! | [`wording`] | a report → sentences about it, for any language | files |
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
+//!
+//! These stay as they are for other programs, such as a scheduler:
+//!
+//! | to | call |
+//! |---|---|
+//! | open a model | [`open`], or [`open_named`] with [`formats::catalogue::find`] |
+//! | change settings | [`Model::defaults`], [`Config::set`] |
+//! | estimate, keeping what can be used again | [`Model::simulate`] with [`estimate::Stages`] |
+//! | judge other GPUs | [`Model::verdict`] with [`device::all`] |
+//! | know what to ask a scheduler for | [`sharing::Requests::of`] |
+//!
+//! `examples/scheduler.rs` uses all of them.
 #![forbid(unsafe_code)]
 #![warn(
     clippy::as_conversions,
@@ -111,9 +123,9 @@ pub mod autopsy;
 
 pub mod estimate;
 
-pub mod sharing;
-
 pub mod levers;
+
+pub mod sharing;
 
 pub mod estimators;
 

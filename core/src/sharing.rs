@@ -1,9 +1,23 @@
-//! Several processes on one GPU, and queues of them in front of several.
+//! Several jobs on one card, and what a scheduler has to know to put them there.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`requests`] | what a scheduler asks for on behalf of a job |
+//! | [`fit`] | whether the memory of several jobs fits together |
+//! | [`partition`] | a slice of the card for each, by MIG |
+//! | [`slowdown`] | how much longer steps take |
+//! | [`gpus`] | a list of GPUs, as a file has it |
+//! | [`policy`] | rules by which a GPU is chosen |
+//! | [`queue`] | jobs that wait: who goes where, when, and who fails |
 
+pub mod fit;
 pub mod gpus;
+pub mod partition;
 pub mod policy;
 pub mod queue;
-mod requests;
+pub mod requests;
 pub mod slowdown;
 
+pub use self::fit::{Fit, Limit, Tenant, Together};
+pub use self::partition::Partition;
 pub use self::requests::Requests;

@@ -164,6 +164,13 @@ impl Picoseconds {
         Self(self.0.saturating_sub(earlier))
     }
 
+    /// COUNT: how many there are in a second, where so many take this time.
+    pub fn per(self, count: u64) -> u64 {
+        const SECOND: u128 = 1_000_000_000_000;
+        let rate = (u128::from(count) * SECOND).div_euclid(u128::from(self.0.max(1)));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
     /// COUNT: whole microseconds.
     pub const fn microseconds(self) -> u64 {
         self.0.div_euclid(1_000_000)

@@ -23,6 +23,10 @@ use crate::words::format::{self, length, share};
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
 
+/// Where what answers does not arrive.
+const ABSENT: &str = "What answers for several GPUs did not arrive. Is the page still reachable? Choose another tab, \
+                      then this one.";
+
 /// What draws the table of numbers of GPUs.
 ///
 /// # Errors
@@ -52,9 +56,13 @@ pub(crate) fn ScaledView(
         }
     });
     let known = Memo::new(move |_| Known(pieces.with(|pieces| Arc::new(unpacked(pieces)))));
+    let did_arrive = Memo::new(move |_| pieces.with(|pieces| !pieces.iter().any(Vec::is_empty)));
     let body = move || {
         let report = report.get()?;
-        Some(known.with(|known| told(&known.0, &report, on_config)))
+        if !did_arrive.get() {
+            return Some(view! { <p>{tr(ABSENT)}</p> }.into_any());
+        }
+        Some(known.with(|known| told(&known.0, &report, on_config)).into_any())
     };
     view! {
         <section class="panel scaled" aria-labelledby="scaled-title">

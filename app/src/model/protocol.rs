@@ -276,7 +276,8 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// Its place among the pieces.
         number: usize,
-        /// The piece, packed: only the parts of the program that draw and answer know it.
+        /// The piece, packed: only the parts of the program that draw and answer know it. Nothing where what answers did
+        /// not arrive.
         piece: Vec<u8>,
     },
     /// What a server has on each GPU, or why there is no answer.

@@ -1,6 +1,7 @@
 //! [`Pool`]: the threads that compute.
 
 use std::num::NonZero;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, thread};
@@ -54,6 +55,9 @@ fn work(engine: &Engine, queue: &Mutex<Receiver<Task>>) {
     let mut worker = Worker::default();
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
     while let Ok(task) = next() {
-        task(engine, &mut worker);
+        let task = AssertUnwindSafe(|| task(engine, &mut worker));
+        if panic::catch_unwind(task).is_err() {
+            worker = Worker::default();
+        }
     }
 }

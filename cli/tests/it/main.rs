@@ -18,6 +18,8 @@ mod reports;
 mod run;
 mod scale;
 mod scoreboard;
+mod serve;
+mod share;
 mod text;
 mod time;
 mod usage;

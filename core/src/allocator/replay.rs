@@ -68,7 +68,16 @@ pub struct Series {
 /// Replays a trace on an allocator that gets up to `limit` from the driver, and keeps the peaks
 /// only. Where there is no limit, what the process may reserve is none either.
 pub fn replay(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -> Replay {
-    run(trace, settings, limit, |_| {})
+    run(trace, settings, limit, |_| {}, |_| {})
+}
+
+/// SIZE, after each event: what is reserved where the cache is emptied after each iteration and memory has no limit.
+pub fn reserved_if_emptied(trace: &Trace, settings: &Settings) -> Vec<Bytes> {
+    let mut reserved = Vec::with_capacity(trace.events.len());
+    run(trace, settings, None, Allocator::empty_cache, |allocator| {
+        reserved.push(allocator.reserved());
+    });
+    reserved
 }
 
 /// Replays a trace as [`replay`] does, and keeps the bytes after every event as well.
@@ -77,11 +86,17 @@ pub fn replay_series(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -
     for bytes in [&mut series.requested, &mut series.allocated, &mut series.reserved] {
         bytes.reserve(trace.events.len());
     }
-    let replay = run(trace, settings, limit, |allocator| {
-        series.requested.push(allocator.requested());
-        series.allocated.push(allocator.allocated());
-        series.reserved.push(allocator.reserved());
-    });
+    let replay = run(
+        trace,
+        settings,
+        limit,
+        |_| {},
+        |allocator| {
+            series.requested.push(allocator.requested());
+            series.allocated.push(allocator.allocated());
+            series.reserved.push(allocator.reserved());
+        },
+    );
     (replay, series)
 }
 
@@ -112,11 +127,12 @@ impl Replay {
     }
 }
 
-/// Replays a trace and shows the allocator after every event.
+/// Replays a trace and shows the allocator before every iteration and after every event.
 fn run(
     trace: &Trace,
     settings: &Settings,
     limit: Option<Bytes>,
+    before_iteration: impl Fn(&mut Allocator),
     mut after_event: impl FnMut(&Allocator),
 ) -> Replay {
     let unlimited = settings.without_limits();
@@ -125,6 +141,7 @@ fn run(
     let mut blocks = vec![BlockId::NULL; trace.storages.len()];
     let mut replay = Replay::default();
     for (iteration, range) in iterations(trace) {
+        before_iteration(&mut allocator);
         allocator.reset_peaks();
         let mut event = range.start;
         for &call in trace.events.get(range).unwrap_or_default() {
@@ -177,7 +194,7 @@ fn apply(
 }
 
 /// The iterations and their events, set-up first: an iteration begins at its first phase.
-fn iterations(trace: &Trace) -> Vec<(usize, std::ops::Range<usize>)> {
+pub(crate) fn iterations(trace: &Trace) -> Vec<(usize, std::ops::Range<usize>)> {
     let mut starts = vec![(0, 0)];
     for mark in &trace.phases {
         if starts.last().is_some_and(|&(iteration, _)| iteration != mark.iteration) {

@@ -7,7 +7,6 @@
 //! Sources: `torch/distributed/tensor/{_api,_redistribute,placement_types}.py`, `_ops/_embedding_ops.py`, PyTorch 2.15.
 
 use super::embedding;
-use crate::bytes::Bytes;
 use crate::eager::exchange::{Exchange, Group};
 use crate::eager::layout::contiguous_strides;
 use crate::eager::{Runtime, Tensor};
@@ -23,7 +22,7 @@ fn reduced(rt: &Runtime, x: &Tensor, parts: u64) -> Tensor {
     rt.enter_operator("_c10d_functional::all_reduce");
     let y = rt.empty_like(x);
     rt.launch_elementwise(&[x], &[&y]);
-    rt.exchange(&[], Exchange::AllReduce.of(size(&y), group(parts)));
+    rt.exchange(&[], Exchange::AllReduce.of(y.nbytes(), group(parts)));
     y
 }
 
@@ -40,15 +39,11 @@ fn gathered(rt: &Runtime, x: &Tensor, parts: u64) -> Tensor {
     let sizes = last_scaled(x.sizes(), |n| n.saturating_mul(parts));
     rt.enter_operator("_c10d_functional::all_gather_into_tensor");
     let buffer = rt.empty(x.dtype(), &sizes);
-    rt.exchange(&[&buffer], Exchange::AllGather.of(size(&buffer), group(parts)));
+    rt.exchange(&[&buffer], Exchange::AllGather.of(buffer.nbytes(), group(parts)));
     rt.enter_operator("aten::cat");
     let y = rt.empty(x.dtype(), &sizes);
     rt.launch_elementwise(&[&buffer], &[&y]);
     y
-}
-
-fn size(x: &Tensor) -> Bytes {
-    x.dtype().size().times(x.numel())
 }
 
 fn last_scaled(sizes: &[u64], scaled: impl Fn(u64) -> u64) -> Dims {

@@ -2,6 +2,8 @@
 //!
 //! `docs/confidence.md` shows where the figures come from, and how many runs fell inside that they were not taken from.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Context;
@@ -18,8 +20,9 @@ pub struct Doubt {
     pub high_context: Option<Context>,
     /// SIZE: what of the reserved memory is there for workspaces of convolutions. Another cuDNN may take none.
     pub workspaces: Bytes,
-    /// Whether the reserved memory was recorded, so that only the context is uncertain.
-    pub is_recorded: bool,
+    /// SIZE: reserved memory that may be off. None where it was recorded; of several processes less than all, because
+    /// they are not off together.
+    pub rough: Bytes,
 }
 
 /// What nine runs in ten need, on a usual machine and on one whose context is high.
@@ -116,17 +119,41 @@ impl Doubt {
     /// SIZE: how far below the estimate one run in twenty is.
     fn below(&self) -> Bytes {
         let context = self.context.likely - self.context.least;
-        together([self.reserved_off(RESERVED_BELOW), self.workspaces, context])
+        together([part(self.rough, RESERVED_BELOW), self.workspaces, context])
     }
 
     /// SIZE: how far above the estimate one run in twenty is.
     fn above(&self) -> Bytes {
         let context = self.context.most - self.context.likely;
-        together([self.reserved_off(RESERVED_ABOVE), Bytes::ZERO, context])
+        together([part(self.rough, RESERVED_ABOVE), Bytes::ZERO, context])
     }
 
-    fn reserved_off(&self, thousandths: u64) -> Bytes {
-        if self.is_recorded { Bytes::ZERO } else { part(self.reserved, thousandths) }
+    /// Processes next to each other on one machine, each with the name of what it runs.
+    ///
+    /// What the machine decides is off by as much in all of them: contexts, and workspaces by the version of cuDNN.
+    /// Reserved memory is off in each by itself, but as much wherever the same runs.
+    pub fn of_all<'a>(processes: impl IntoIterator<Item = (&'a str, Self)>) -> Self {
+        let none = Context::default();
+        let mut all = Self {
+            reserved: Bytes::ZERO,
+            context: none,
+            high_context: None,
+            workspaces: Bytes::ZERO,
+            rough: Bytes::ZERO,
+        };
+        let mut rough: BTreeMap<&str, Bytes> = BTreeMap::new();
+        let mut high = none;
+        for (name, one) in processes {
+            all.reserved += one.reserved;
+            all.workspaces += one.workspaces;
+            all.context = all.context.and(one.context);
+            high = high.and(one.high_context.unwrap_or(one.context));
+            all.high_context = all.high_context.or(one.high_context);
+            *rough.entry(name).or_default() += one.rough;
+        }
+        all.high_context = all.high_context.map(|_| high);
+        all.rough = together(rough.into_values());
+        all
     }
 }
 
@@ -135,10 +162,10 @@ fn part(bytes: Bytes, thousandths: u64) -> Bytes {
 }
 
 /// SIZE: causes that are independent of each other, to a KiB: squares of more bytes would be too large.
-fn together(causes: [Bytes; 3]) -> Bytes {
-    let kib = causes.map(|cause| cause.0.div_euclid(1024));
+fn together(causes: impl IntoIterator<Item = Bytes>) -> Bytes {
+    let kib = causes.into_iter().map(|cause| cause.0.div_euclid(1024));
     let squares = kib.map(|cause| cause.saturating_mul(cause));
-    Bytes::kib(squares.into_iter().fold(0, u64::saturating_add).isqrt())
+    Bytes::kib(squares.fold(0, u64::saturating_add).isqrt())
 }
 
 #[cfg(test)]
@@ -154,8 +181,22 @@ mod tests {
             context,
             high_context: None,
             workspaces: Bytes::ZERO,
-            is_recorded: false,
+            rough: Bytes::mib(reserved),
         }
+    }
+
+    /// Two different runs are less uncertain together than two of the same, and both no less likely where one alone
+    /// is.
+    #[test]
+    fn processes_are_off_together_where_they_run_the_same() {
+        let one = doubt(10_000, [500; 3]);
+        let of = |names: [&str; 2]| Doubt::of_all(names.map(|name| (name, one)));
+        let (same, others) = (of(["a", "a"]), of(["a", "b"]));
+        assert_eq!((same.need(), others.need()), (Bytes::mib(21_000), Bytes::mib(21_000)));
+        assert_eq!(same.rough, Bytes::mib(20_000));
+        assert_eq!(others.rough, Bytes::kib(14_481_546));
+        assert!(same.interval().high > others.interval().high);
+        assert_eq!(Doubt::of_all([("a", one)]), one);
     }
 
     #[test]
@@ -172,7 +213,7 @@ mod tests {
 
     #[test]
     fn causes_add_up_as_independent_ones() {
-        let exact = Doubt { is_recorded: true, ..doubt(10_000, [500; 3]) };
+        let exact = Doubt { rough: Bytes::ZERO, ..doubt(10_000, [500; 3]) };
         assert_eq!(exact.interval(), Interval { low: exact.need(), high: exact.need() });
         assert_eq!((exact.chance(Bytes::mib(10_499)), exact.chance(Bytes::mib(10_500))), (0, 100));
         let both = doubt(10_000, [0, 600, 1200]).interval();

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::Device;
+use super::{Device, Slice};
 
 /// What the memory is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,25 @@ impl Device {
 
     /// How fast each form of its board is, the usual one first.
     pub fn forms(&self) -> impl Iterator<Item = Rates> {
-        RATES.iter().filter(|(id, _)| *id == self.id).map(|(_, rates)| *rates)
+        let (card, memory, of) = match self.slice {
+            Some(Slice { card, memory, of, .. }) => (card, memory, of),
+            None => (self.id, 1, 1),
+        };
+        RATES
+            .iter()
+            .filter(move |(id, _)| *id == card)
+            .map(move |(_, rates)| rates.part(memory, of))
+    }
+}
+
+impl Rates {
+    /// A slice has its part of L2 and of the bandwidth.
+    fn part(&self, memory: u64, of: u64) -> Self {
+        let part = |all: u32| {
+            let part = u64::from(all).saturating_mul(memory).div_euclid(of.max(1));
+            u32::try_from(part).unwrap_or(u32::MAX)
+        };
+        Self { bandwidth: part(self.bandwidth), l2_kib: part(self.l2_kib), ..*self }
     }
 }
 

@@ -102,7 +102,12 @@ impl Room {
     /// What is uncertain about a run that is expected to reserve so much, of which `workspaces` are for convolutions.
     pub(crate) const fn doubt(&self, reserved: Bytes, workspaces: Bytes) -> Doubt {
         let Self { context, high_context, .. } = *self;
-        Doubt { reserved, context, high_context, workspaces, is_recorded: false }
+        Doubt { reserved, context, high_context, workspaces, rough: reserved }
+    }
+
+    /// The same of a run that reserves `least` where convolutions take no workspaces; `None` where they take none.
+    pub(crate) fn doubt_of(&self, reserved: Bytes, least: Option<Bytes>) -> Doubt {
+        self.doubt(reserved, reserved - least.unwrap_or(reserved))
     }
 
     /// Percent: the chance that a run fits that is expected to reserve so much.

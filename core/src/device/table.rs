@@ -21,16 +21,17 @@ const fn architecture(compute_capability: (u32, u32), threads_per_multiprocessor
         compute_capability,
         multiprocessors: 0,
         threads_per_multiprocessor,
+        slice: None,
     }
 }
 
 const VOLTA: Device = architecture((7, 0), 2048);
 const TURING: Device = architecture((7, 5), 1024);
-const AMPERE: Device = architecture((8, 0), 2048);
+pub(super) const AMPERE: Device = architecture((8, 0), 2048);
 const AMPERE_86: Device = architecture((8, 6), 1536);
 const ADA: Device = architecture((8, 9), 1536);
-const HOPPER: Device = architecture((9, 0), 2048);
-const BLACKWELL: Device = architecture((10, 0), 2048);
+pub(super) const HOPPER: Device = architecture((9, 0), 2048);
+pub(super) const BLACKWELL: Device = architecture((10, 0), 2048);
 const BLACKWELL_120: Device = architecture((12, 0), 1536);
 
 /// Hundredths of GiB, as out-of-memory messages print them.

@@ -1,6 +1,6 @@
 //! Devices as people type them: `3090`, `RTX4090`, `A100-SXM4-80GB`.
 
-use super::{Device, all, lookup};
+use super::{Device, all, lookup, slices};
 use crate::error::{Error, ErrorKind};
 use crate::formats::spec::kinds::distance;
 use crate::sentence::Sentence;
@@ -50,6 +50,7 @@ const OTHERS: [(&[&str], Sentence); 5] = [
 /// let id = |text| device::typed(text).map(|device| device.id).ok();
 /// assert_eq!(id("3090"), Some("rtx-3090"));
 /// assert_eq!(id("NVIDIA A100-SXM4-80GB"), Some("a100-80gb"));
+/// assert_eq!(id("H100 SXM 3g.40gb"), Some("h100-80gb-3g.40gb"));
 /// assert_eq!(id("a100"), None);
 /// ```
 ///
@@ -59,6 +60,11 @@ pub fn typed(text: &str) -> Result<&'static Device, Error> {
     let text = text.trim();
     if let Some(device) = lookup(text) {
         return Ok(device);
+    }
+    if let Some((card, profile)) =
+        text.rsplit_once([':', ' ', '-']).filter(|(_, end)| is_profile(end))
+    {
+        return slice(typed(card)?, profile);
     }
     let wanted = words(text);
     let known = |device: &&Device| {
@@ -88,6 +94,33 @@ pub fn typed(text: &str) -> Result<&'static Device, Error> {
             Err(Error::new(ErrorKind::BadConfig, message))
         }
     }
+}
+
+/// Whether it is the name of a profile of MIG, such as `3g.40gb`.
+fn is_profile(text: &str) -> bool {
+    let parts = text.split_once(['g', 'G']);
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|one| one.is_ascii_digit());
+    parts.is_some_and(|(compute, memory)| is_number(compute) && memory.starts_with('.'))
+}
+
+/// The slice of a card that has this profile.
+fn slice(card: &Device, profile: &str) -> Result<&'static Device, Error> {
+    let named = |device: &&Device| device.nameplate.eq_ignore_ascii_case(profile);
+    slices(card.id).find(named).ok_or_else(|| {
+        let known: Vec<_> = slices(card.id).map(|device| device.nameplate).collect();
+        let message = if known.is_empty() {
+            say!("MIG does not divide {card}, so it has no `{profile}`", card = card.name, profile)
+        } else {
+            let known = known.join(", ");
+            say!(
+                "{card} has no profile `{profile}`; it has {known}",
+                card = card.name,
+                profile,
+                known
+            )
+        };
+        Error::new(ErrorKind::BadConfig, message)
+    })
 }
 
 /// That there is no such device, and why, or which are nearest.

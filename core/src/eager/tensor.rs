@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::autograd::Edge;
 use super::layout;
 use super::recorder::Storage;
+use crate::bytes::Bytes;
 use crate::config::MemoryFormat;
 use crate::tensor::{self, DType, Dims, TensorType};
 use crate::trace::StorageId;
@@ -69,6 +70,11 @@ impl Tensor {
     /// COUNT: elements.
     pub fn numel(&self) -> u64 {
         tensor::numel(self.sizes())
+    }
+
+    /// SIZE: all elements.
+    pub fn nbytes(&self) -> Bytes {
+        self.dtype().size().times(self.numel())
     }
 
     /// Whether elements lie in row-major order without gaps.

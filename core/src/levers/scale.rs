@@ -10,6 +10,7 @@ use crate::config::{Config, DataParallel, Mesh, Rank};
 use crate::device;
 use crate::error::{Error, ErrorKind};
 use crate::estimate::{LargestBatch, Model, Stages, Timings};
+use crate::time::Picoseconds;
 
 /// COUNT: GPUs of a node, which layers are divided within.
 const NODE: u64 = 8;
@@ -89,10 +90,7 @@ pub struct Pace {
 impl Pace {
     /// COUNT: samples in a second on all GPUs, in hundredths.
     pub fn samples_per_second(&self) -> u64 {
-        const SECOND: u128 = 1_000_000_000_000;
-        let rate =
-            (u128::from(self.samples) * 100 * SECOND).div_euclid(u128::from(self.step.max(1)));
-        u64::try_from(rate).unwrap_or(u64::MAX)
+        Picoseconds(self.step).per(self.samples.saturating_mul(100))
     }
 }
 

@@ -121,7 +121,7 @@ impl Ddp {
     }
 
     fn reduce(&self, rt: &Runtime, bucket: &Bucket) {
-        let all = Exchange::AllReduce.of(size_of(&bucket.whole), self.group);
+        let all = Exchange::AllReduce.of(bucket.whole.nbytes(), self.group);
         rt.exchange_on(NETWORK, &[], all);
     }
 
@@ -134,7 +134,7 @@ impl Ddp {
             }
         }
         if let Some(used) = self.used.borrow().as_ref() {
-            rt.exchange_on(NETWORK, &[], Exchange::AllReduce.of(size_of(used), self.group));
+            rt.exchange_on(NETWORK, &[], Exchange::AllReduce.of(used.nbytes(), self.group));
         }
         rt.wait_for(NETWORK);
         let copied = self.buckets.borrow();
@@ -177,7 +177,7 @@ fn grouped<T>(
     let mut open: Vec<Open<T>> = Vec::new();
     let mut closed = Vec::new();
     for one in all {
-        let (dtype, size) = (tensor(&one).dtype(), size_of(tensor(&one)));
+        let (dtype, size) = (tensor(&one).dtype(), tensor(&one).nbytes());
         let at = open.iter().position(|open| open.dtype == dtype).unwrap_or_else(|| {
             open.push(Open { dtype, size: Bytes::ZERO, cap: first, members: Vec::new() });
             open.len() - 1
@@ -194,10 +194,6 @@ fn grouped<T>(
     closed
 }
 
-fn size_of(tensor: &Tensor) -> Bytes {
-    tensor.dtype().size().times(tensor.numel())
-}
-
 /// `broadcast_coalesced`: pieces are put together, sent, and copied back.
 fn broadcast(rt: &Runtime, tensors: &[Tensor], group: Group) {
     rt.enter_operator("aten::flatten_dense_tensors");
@@ -209,7 +205,7 @@ fn broadcast(rt: &Runtime, tensors: &[Tensor], group: Group) {
         let numel = piece.iter().map(Tensor::numel).sum();
         let dtype = piece.first().map_or(DType::Float32, Tensor::dtype);
         let sent = rt.empty_for(Category::Communication, dtype, &[numel]);
-        rt.exchange(&[], Exchange::Broadcast.of(size_of(&sent), group));
+        rt.exchange(&[], Exchange::Broadcast.of(sent.nbytes(), group));
         flying.push_back(sent);
     }
     flying.into_iter().for_each(drop);
@@ -322,7 +318,7 @@ impl Hooks for Ddp {
             // Each parameter comes from the rank that has updated it.
             rt.enter_operator("broadcast");
             for slot in self.buckets.borrow().iter().flat_map(|bucket| &bucket.slots) {
-                let sent = Exchange::Broadcast.of(size_of(&slot.like), self.group);
+                let sent = Exchange::Broadcast.of(slot.like.nbytes(), self.group);
                 rt.exchange_on(NETWORK, &[], sent);
             }
             rt.wait_for(NETWORK);

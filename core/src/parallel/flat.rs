@@ -18,7 +18,6 @@ use std::rc::Rc;
 
 use super::units::{self, Buffers, ROOT, Types, Units};
 use crate::adapt::is_adapter;
-use crate::bytes::Bytes;
 use crate::config::{Config, Ranks, Switch};
 use crate::eager::autograd::Leaf;
 use crate::eager::exchange::{Exchange, Group};
@@ -287,7 +286,7 @@ impl Flat {
             let numel = numel.saturating_mul(self.parts);
             let whole = rt.on_stream(UNSHARD, || {
                 let whole = rt.empty_for(Category::Communication, low, &[numel]);
-                rt.exchange(&[&whole], Exchange::AllGather.of(size_of(&whole), self.shares));
+                rt.exchange(&[&whole], Exchange::AllGather.of(whole.nbytes(), self.shares));
                 whole
             });
             unit.whole.replace(Some(whole));
@@ -453,11 +452,6 @@ impl Flat {
         let inner = self.around.get(modules.path(module)).into_iter().flatten().copied();
         own.into_iter().chain(inner).collect()
     }
-}
-
-/// SIZE: all elements.
-fn size_of(tensor: &Tensor) -> Bytes {
-    tensor.dtype().size().times(tensor.numel())
 }
 
 impl Hooks for Flat {

@@ -237,7 +237,7 @@ impl Fsdp {
             let (dtype, numel) = self.inputs(&members)?;
             let numel = if self.parts > 1 { numel.saturating_mul(self.parts) } else { 0 };
             let buffer = rt.empty_for(Category::Communication, dtype, &[numel]);
-            rt.exchange(&[&buffer], Exchange::AllGather.of(size_of(&buffer), self.shares));
+            rt.exchange(&[&buffer], Exchange::AllGather.of(buffer.nbytes(), self.shares));
             parts.into_iter().rev().for_each(drop);
             Some(buffer)
         });
@@ -353,10 +353,10 @@ impl Fsdp {
         rt.exchange_on(
             SCATTER,
             &[&output],
-            Exchange::ReduceScatter.of(size_of(&input), self.shares),
+            Exchange::ReduceScatter.of(input.nbytes(), self.shares),
         );
         if self.replicates {
-            let average = Exchange::AllReduce.of(size_of(&output), self.copies);
+            let average = Exchange::AllReduce.of(output.nbytes(), self.copies);
             rt.on_stream(SCATTER, || rt.exchange_on(AVERAGE, &[], average));
             self.averaged.borrow_mut().push(output.clone());
         }
@@ -415,10 +415,6 @@ impl Fsdp {
         self.order.borrow_mut().clear();
         drop(self.reduced.take());
     }
-}
-
-fn size_of(tensor: &Tensor) -> Bytes {
-    tensor.dtype().size().times(tensor.numel())
 }
 
 /// COUNT: bytes that a block of threads copies at a time.

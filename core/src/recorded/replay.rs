@@ -183,7 +183,7 @@ pub(super) fn by_peak(
 ) -> Result<DeviceVerdict, Error> {
     let device = device::find(device)?;
     let room = Room::of(device, config);
-    let doubt = Doubt { is_recorded: true, ..room.doubt(reserved, Bytes::ZERO) };
+    let doubt = Doubt { rough: Bytes::ZERO, ..room.doubt(reserved, Bytes::ZERO) };
     Ok(DeviceVerdict::by_peak(&doubt, device, &room))
 }
 

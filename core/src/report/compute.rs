@@ -55,9 +55,8 @@ impl DeviceVerdict {
         least: Option<Band>,
         (device, room): (&Device, &Room),
     ) -> Self {
-        let reserved = unlimited.reserved.bytes;
-        let workspaces = reserved - least.map_or(reserved, |least| least.reserved);
-        let mut verdict = Self::by_peak(&room.doubt(reserved, workspaces), device, room);
+        let doubt = room.doubt_of(unlimited.reserved.bytes, least.map(|least| least.reserved));
+        let mut verdict = Self::by_peak(&doubt, device, room);
         if verdict.verdict.fails() {
             let limited = allocator::replay(trace, settings, Some(room.left()));
             if limited.out_of_memory.is_none() {

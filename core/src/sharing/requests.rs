@@ -9,7 +9,7 @@ const SHARD: Bytes = Bytes::mib(1024);
 /// What a process asks a scheduler for on one GPU. No request is larger than the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requests {
-    /// COUNT: MiB of the process, its CUDA context included: what HAMi's `nvidia.com/gpumem` and memory limits of MPS
+    /// COUNT: MiB of the process, its CUDA context included: what `HAMi`'s `nvidia.com/gpumem` and memory limits of MPS
     /// count.
     pub memory_mib: u64,
     /// Hundredths of the GPU: `num_gpus` of Ray, times 100.

@@ -10,9 +10,10 @@
 //!   all: those that share multiprocessors, caches or DRAM slow each other.
 //! - **MIG**: a slice is a device of its own.
 //!
-//! Nothing here was fitted. `tests/fixtures/sharing/slowdown.txt` compares MPS with measured pairs. Hosts and data
+//! Only the width of the range was fitted. `tests/fixtures/sharing/slowdown.txt` compares MPS with measured pairs. Hosts and data
 //! loaders of several jobs share the processor, which is not counted.
 
+use crate::estimate::Alone;
 use crate::time::{Picoseconds, Run};
 
 /// How a GPU is shared.
@@ -96,6 +97,11 @@ const MOST_EVENTS: u32 = 2_000_000;
 /// observed, and the range has a quarter of it and four times it.
 const SLICES: [u64; 3] = [500_000_000, 2_000_000_000, 8_000_000_000];
 
+/// PER MILLE: how far beyond what replays give the range goes, so that nine of ten measured slowdowns are inside. Of the
+/// half of the measured pairs that it was taken from, 92 % are, of the other half 93 % (`docs/sharing.md`). Time slices
+/// were not measured, and get the same.
+const DOUBT: u64 = 1150;
+
 impl Load {
     /// The kernels of a step, which alone takes this long: with its loader, or as it was measured.
     ///
@@ -110,13 +116,15 @@ impl Load {
         Self { alone, ..Self::unscaled(runs, [alone, own]) }
     }
 
+    /// What a job asks of the device that it is alone on; `None` where no step is known.
+    pub fn of(alone: &Alone) -> Option<Self> {
+        let step = alone.timing.as_ref()?.time.step();
+        Some(Self::new(&alone.runs, step))
+    }
+
     /// The kernels, with times multiplied by a fraction.
     fn unscaled(runs: &[Run], [part, whole]: [u64; 2]) -> Self {
-        let scaled = |time: u64| {
-            let scaled =
-                u128::from(time).saturating_mul(part.into()).div_euclid(whole.max(1).into());
-            u64::try_from(scaled).unwrap_or(u64::MAX)
-        };
+        let scaled = |time: u64| scaled(time, [part, whole]);
         let mut launched: u64 = 0;
         let kernels = runs.iter().map(|run| {
             launched = launched.saturating_add(scaled(run.host.0));
@@ -132,6 +140,12 @@ impl Load {
             now.max(kernel.launched).saturating_add(kernel.work.div_ceil(kernel.share.max(1)))
         })
     }
+}
+
+/// A time multiplied by a fraction.
+fn scaled(time: u64, [part, whole]: [u64; 2]) -> u64 {
+    let scaled = u128::from(time).saturating_mul(part.into()).div_euclid(whole.max(1).into());
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 /// How long the steps of jobs take that share a device.
@@ -152,11 +166,20 @@ pub fn slowed(loads: &[Load], mode: Mode) -> Vec<Slowed> {
     times
         .map(|(((first, likely), last), load)| {
             let of = |time: u64| Picoseconds(time.max(load.alone));
+            let (least, most) = match mode {
+                // A slice is as fast as it is.
+                Mode::Mig => (*likely, *likely),
+                Mode::TimeSlices | Mode::Mps => {
+                    let least = *first.min(likely).min(last);
+                    let most = *first.max(likely).max(last);
+                    (scaled(least, [WHOLE, DOUBT]), scaled(most, [DOUBT, WHOLE]))
+                }
+            };
             Slowed {
                 alone: Picoseconds(load.alone),
-                least: of(*first.min(likely).min(last)),
+                least: of(least),
                 likely: of(*likely),
-                most: of(*first.max(likely).max(last)),
+                most: of(most),
             }
         })
         .collect()
@@ -382,7 +405,9 @@ mod tests {
     #[test]
     fn alone_nothing_is_slower() {
         for mode in Mode::ALL {
-            assert_eq!(slowdowns(&[load(100, 50, 10, 1000)], mode), [[1000; 3]], "{mode:?}");
+            let [[least, likely, most]] =
+                slowdowns(&[load(100, 50, 10, 1000)], mode).try_into().expect("there is one");
+            assert!(least == 1000 && likely == 1000 && most <= DOUBT, "{mode:?}");
         }
     }
 
@@ -392,7 +417,7 @@ mod tests {
         let loads = [load(100, 50, 1, 1000), load(100, 50, 1, 1000)];
         for mode in [Mode::Mps, Mode::TimeSlices] {
             for [least, likely, most] in slowdowns(&loads, mode) {
-                assert!(least >= 1900 && likely >= least && most >= likely && most <= 2100);
+                assert!(least >= 1700 && (1900..=2100).contains(&likely) && most <= 2400);
             }
         }
         assert_eq!(slowdowns(&loads, Mode::Mig), [[1000; 3]; 2]);
@@ -403,7 +428,7 @@ mod tests {
     fn short_kernels_wait_for_long_ones() {
         let loads = [load(400, 10, 2, 1000), load(40, 500, 2, 1000)];
         let [short, long] = slowdowns(&loads, Mode::Mps).try_into().expect("there are two");
-        assert!(short[0] > 10_000 && long[2] < 1200, "{short:?} {long:?}");
+        assert!(short[0] > 10_000 && long[1] < 1200, "{short:?} {long:?}");
         let halves = [load(100, 50, 1, 500), load(100, 50, 1, 500)];
         let [one, other] = slowdowns(&halves, Mode::Mps).try_into().expect("there are two");
         assert!(one[0] < 1050 && other[0] < 1050 && one[2] > 1900, "{one:?} {other:?}");
@@ -414,9 +439,13 @@ mod tests {
     fn a_host_that_waits_leaves_the_device() {
         let loads = [load(100, 5, 100, 1000), load(100, 5, 100, 1000)];
         for mode in [Mode::Mps, Mode::TimeSlices] {
-            assert!(slowdowns(&loads, mode).iter().all(|[_, _, most]| *most < 1100), "{mode:?}");
+            assert!(
+                slowdowns(&loads, mode).iter().all(|[_, likely, _]| *likely < 1100),
+                "{mode:?}"
+            );
         }
         let empty = [Load::new(&[], Picoseconds(5)), load(10, 5, 1, 1000)];
-        assert_eq!(slowdowns(&empty, Mode::Mps), [[1000; 3]; 2]);
+        let found = slowdowns(&empty, Mode::Mps);
+        assert!(found.iter().all(|slowdowns| slowdowns[..2] == [1000; 2]), "{found:?}");
     }
 }

@@ -33,7 +33,7 @@ impl Timing {
 
     /// COUNT: samples in a second, in hundredths.
     pub fn samples_per_second(&self) -> u64 {
-        per_second(self.samples.saturating_mul(100), self.time.step())
+        self.time.step().per(self.samples.saturating_mul(100))
     }
 
     /// The same with three digits: `0.25`, `82.4`, `1,049`.
@@ -43,7 +43,7 @@ impl Timing {
 
     /// COUNT: tokens in a second.
     pub fn tokens_per_second(&self) -> Option<u64> {
-        Some(per_second(self.tokens?, self.time.step()))
+        Some(self.time.step().per(self.tokens?))
     }
 
     /// Time for so many samples; the last step may be a small one.
@@ -68,12 +68,12 @@ impl Timing {
     /// COUNT: operations of products in a second, in tenths of 10^12.
     pub fn teraflops(&self) -> u64 {
         let operations = self.time.all.multiply_adds.saturating_mul(2);
-        per_second(operations, self.time.step()).div_euclid(100_000_000_000)
+        self.time.step().per(operations).div_euclid(100_000_000_000)
     }
 
     /// PERCENT: what memory moves, of what it could in this time.
     pub fn memory_percent(&self) -> u64 {
-        let moved = per_second(self.time.all.bytes.0, self.time.step());
+        let moved = self.time.step().per(self.time.all.bytes.0);
         let bandwidth = u64::from(self.gpu.rates.bandwidth).saturating_mul(1_000_000_000);
         Bytes(moved).parts_of(Bytes(bandwidth), 100)
     }
@@ -96,11 +96,4 @@ pub(super) fn name(device: &Device, gpu: Gpu) -> String {
         return name.to_owned();
     }
     [name, form].join(" ")
-}
-
-/// COUNT: a count over a time, as a rate for each second.
-fn per_second(count: u64, Picoseconds(time): Picoseconds) -> u64 {
-    const SECOND: u128 = 1_000_000_000_000;
-    let rate = (u128::from(count) * SECOND).div_euclid(u128::from(time.max(1)));
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }

@@ -10,6 +10,8 @@
     reason = "times are estimates in floats; no sum of bytes is"
 )]
 
+use std::fmt;
+
 use super::constants::Constants;
 use super::{Gpu, Picoseconds};
 use crate::bytes::Bytes;
@@ -47,6 +49,18 @@ impl Share {
     /// COUNT: percent, rounded down.
     pub const fn percent(self) -> u32 {
         self.0.div_euclid(100)
+    }
+}
+
+/// `12 %`, `3.4 %`, `0.05 %`.
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0.div_euclid(100), self.0 % 100);
+        match whole {
+            0 => write!(f, "0.{part:02}\u{a0}%"),
+            1..10 => write!(f, "{whole}.{}\u{a0}%", part.div_euclid(10)),
+            _ => write!(f, "{whole}\u{a0}%"),
+        }
     }
 }
 
