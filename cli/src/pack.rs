@@ -8,9 +8,10 @@ use highwater_core::Bytes;
 use highwater_core::bytes::grouped;
 use highwater_core::device::Device;
 use highwater_core::sharing::gpus::{self, Group};
-use highwater_core::sharing::policy::{self, Counts, POLICIES, Policy};
+use highwater_core::sharing::policy::{Counts, POLICIES, Policy};
 use highwater_core::sharing::queue::{self, Card, Job, On, Outcome, Placed, Reason};
 use highwater_core::sharing::slowdown::{Load, Mode, Slowed, slowed};
+use highwater_core::sharing::{Fit, Tenant};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -98,9 +99,9 @@ impl Cluster {
 impl<'a> Run<'a> {
     fn of(policy: Policy, jobs: &'a [&'a Packed], cluster: &'a Cluster, mode: Mode) -> Self {
         let on = |job: &Packed, on: &OnDevice| -> Option<On> {
-            let need = on.verdict.need;
-            let upper = on.upper();
-            if on.verdict.verdict.fails() {
+            let verdict = &on.alone.verdict;
+            let (need, upper) = (verdict.need, on.upper());
+            if verdict.verdict.fails() {
                 return None;
             }
             Some(On {
@@ -108,10 +109,10 @@ impl<'a> Run<'a> {
                 // Without an interval the truth may be far off: such a job gets a GPU of its own.
                 believed: upper.map(|upper| match policy.counts {
                     Counts::Likely => need,
-                    Counts::Upper => upper.min(on.verdict.usable()).max(need),
+                    Counts::Upper => upper.min(verdict.usable()).max(need),
                 }),
                 real: need,
-                active: on.active,
+                active: on.active(),
             })
         };
         let queued = |job: &&Packed| Job {
@@ -130,13 +131,14 @@ impl<'a> Run<'a> {
     /// Percent: the chance that a job survives where it was placed; `None` where an answer may be far off.
     fn chance(&self, placed: &Placed) -> Option<u64> {
         let kind = self.cluster.cards.get(placed.card?)?.kind;
-        let on = |job: &usize| self.jobs.get(*job)?.on.get(kind);
-        if placed.with.is_empty() {
-            return on(&placed.job)?.verdict.chance;
-        }
-        let all = placed.with.iter().chain([&placed.job]).filter_map(on);
-        let needs: Vec<_> = all.map(|on| (on.verdict.need, on.upper())).collect();
-        policy::chance(&needs, self.cluster.cards.get(placed.card?)?.memory)
+        let all = placed.with.iter().chain([&placed.job]);
+        let tenants: Option<Vec<Tenant<'_>>> = all
+            .map(|job| {
+                let job = self.jobs.get(*job)?;
+                Some(Tenant { name: &job.key, alone: &job.on.get(kind)?.alone })
+            })
+            .collect();
+        Fit::of(&tenants?)?.chance
     }
 
     /// COUNT: hundredths of failures that are expected.
@@ -165,8 +167,7 @@ impl<'a> Run<'a> {
 /// How much slower jobs run together: as long as alone where a kind of GPU has no times.
 fn slower(jobs: &[&Packed], kind: usize, together: &[usize], mode: Mode) -> Vec<u64> {
     let load = |job: &usize| jobs.get(*job)?.on.get(kind)?.load.clone();
-    let loads: Option<Vec<Load>> =
-        together.iter().map(|job| load(job).map(|(_, load)| load)).collect();
+    let loads: Option<Vec<Load>> = together.iter().map(load).collect();
     let Some(loads) = loads else { return vec![share(together.len()); together.len()] };
     let likely = |slowed: &Slowed| {
         let [_, likely, _] = slowed.slowdowns();

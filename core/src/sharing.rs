@@ -6,9 +6,9 @@
 //! | [`fit`] | whether the memory of several jobs fits together |
 //! | [`partition`] | a slice of the card for each, by MIG |
 //! | [`slowdown`] | how much longer steps take |
-//! | [`gpus`] | the GPUs of a queue |
-//! | [`policy`] | the rules by which a queue places its jobs |
-//! | [`queue`] | jobs in front of GPUs, simulated |
+//! | [`gpus`] | a list of GPUs, as a file has it |
+//! | [`policy`] | rules by which a GPU is chosen |
+//! | [`queue`] | jobs that wait: who goes where, when, and who fails |
 
 pub mod fit;
 pub mod gpus;

@@ -1,17 +1,15 @@
 //! [`Packed`]: what a job does alone on each kind of GPU, so that it can be placed.
 
 use highwater_core::device::Device;
-use highwater_core::estimate::{Stages, Timings};
-use highwater_core::report::DeviceVerdict;
+use highwater_core::estimate::{Alone, Stages};
 use highwater_core::sharing::slowdown::Load;
-use highwater_core::time::{Gpu, Picoseconds, Run, Share};
+use highwater_core::time::{Picoseconds, Share};
 use highwater_core::{Bytes, Error};
 use serde_json::{Map, Value};
 
 use super::answer::Failure;
 use super::engine::Engine;
 use super::job::Job;
-use crate::answer::{self, Asked};
 use crate::called;
 
 /// A job that waits for a GPU.
@@ -19,6 +17,8 @@ use crate::called;
 pub(crate) struct Packed {
     /// Name of the model.
     pub(crate) model: String,
+    /// What it runs: jobs with equal keys are off by as much.
+    pub(crate) key: String,
     /// When it is submitted, in milliseconds.
     pub(crate) submitted: u64,
     /// How long it runs alone, in milliseconds, where the job states it.
@@ -32,12 +32,10 @@ pub(crate) struct Packed {
 /// A job alone on one kind of GPU.
 #[derive(Debug)]
 pub(crate) struct OnDevice {
-    /// How it ends there.
-    pub(crate) verdict: DeviceVerdict,
-    /// How busy it keeps the multiprocessors; all of them where that is unknown.
-    pub(crate) active: Share,
-    /// A step, and its kernels; `None` where there is no time.
-    pub(crate) load: Option<(Picoseconds, Load)>,
+    /// What it does there.
+    pub(crate) alone: Alone,
+    /// A step's kernels; `None` where there is no time.
+    pub(crate) load: Option<Load>,
 }
 
 /// Keys of a job in a queue that estimates have no use for.
@@ -48,7 +46,13 @@ const HOUR: u64 = 3_600_000;
 impl OnDevice {
     /// SIZE: the upper end of what nine runs in ten need; what is expected where the end is unknown.
     pub(crate) fn upper(&self) -> Option<Bytes> {
-        self.verdict.interval.map(|interval| interval.high)
+        self.alone.verdict.interval.map(|interval| interval.high)
+    }
+
+    /// How busy it keeps the multiprocessors; all of them where that is unknown.
+    pub(crate) fn active(&self) -> Share {
+        let timing = self.alone.timing.as_ref();
+        timing.map_or(Share(Share::ALL), |timing| timing.time.utilisation().sm_active)
     }
 }
 
@@ -57,7 +61,7 @@ impl Packed {
     pub(crate) fn duration(&self, on: &OnDevice) -> u64 {
         const MILLISECOND: u64 = 1_000_000_000;
         let by_steps = || {
-            let (Picoseconds(step), _) = on.load.as_ref()?;
+            let Picoseconds(step) = on.alone.timing.as_ref()?.time.step();
             Some(step.saturating_mul(self.steps?).div_ceil(MILLISECOND))
         };
         self.duration.or_else(by_steps).unwrap_or(HOUR).max(1)
@@ -99,40 +103,24 @@ impl Engine {
         let failure = |error: Error| Failure::of(&error);
         let config = job.over(model.defaults())?;
         let mut stages = Stages::default();
-        let config = model.settled(&config, &mut stages).map_err(failure)?;
-        let asked = Asked::of(kinds.to_vec());
-        let verdicts = answer::verdicts(&model, &config, &asked, &mut stages).map_err(failure)?;
-        let mut timings = Timings::new(&model, &config, &mut stages);
-        let on = kinds.iter().zip(verdicts).map(|(device, answer)| {
-            let timed = timed(&mut timings, device).ok();
-            OnDevice {
-                verdict: answer.verdict,
-                active: timed.as_ref().map_or(Share(Share::ALL), |(active, ..)| *active),
-                load: timed.map(|(_, step, load)| (step, load)),
-            }
-        });
-        let on = on.collect();
+        let on: Result<Vec<OnDevice>, Error> = kinds
+            .iter()
+            .map(|device| {
+                let alone = model.alone(&config, device.id, &mut stages)?;
+                Ok(OnDevice { load: Load::of(&alone), alone })
+            })
+            .collect();
+        let on = on.map_err(failure)?;
         let milliseconds = |seconds: Option<u64>| seconds.map(|time| time.saturating_mul(1000));
         Ok(Packed {
             model: called(&model),
+            key: format!("{} {}", model.name(), serde_json::to_string(&config).unwrap_or_default()),
             submitted: milliseconds(submitted).unwrap_or_default(),
             duration: milliseconds(duration),
             steps,
             on,
         })
     }
-}
-
-/// How busy a job keeps a GPU, a step, and its kernels.
-fn timed(
-    timings: &mut Timings<'_>,
-    device: &'static Device,
-) -> Result<(Share, Picoseconds, Load), Error> {
-    let timing = timings.on(device)?;
-    let gpu: Gpu = timing.gpu;
-    let runs = Run::of_step(&*timings.launches(device)?, gpu);
-    let step = timing.time.step();
-    Ok((timing.time.utilisation().sm_active, step, Load::new(&runs, step)))
 }
 
 fn amount(key: &str, value: &Value) -> Result<u64, Failure> {

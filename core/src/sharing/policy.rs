@@ -1,6 +1,5 @@
 //! Rules by which a scheduler chooses a GPU for a job.
 
-use crate::bytes::Bytes;
 use crate::time::Share;
 
 /// Which figure of a job's memory a scheduler counts with.
@@ -90,24 +89,4 @@ pub const POLICIES: [Policy; 5] = [
 /// The rule with an id.
 pub fn find(id: &str) -> Option<&'static Policy> {
     POLICIES.iter().find(|policy| policy.id == id)
-}
-
-/// Percent: the chance that jobs fit into a memory together, from what each is expected to need and the upper end of
-/// its interval. Jobs are assumed to be off in the same direction, so it errs on the low side. `None` where a job has no
-/// interval.
-pub fn chance(jobs: &[(Bytes, Option<Bytes>)], memory: Bytes) -> Option<u64> {
-    let need: Bytes = jobs.iter().map(|(need, _)| *need).sum();
-    let high: Bytes = jobs.iter().map(|(_, high)| *high).sum::<Option<Bytes>>()?;
-    let above = high - need;
-    if memory < need {
-        // Below, the interval is about as wide.
-        let short = (need - memory).parts_of(above, 45).min(50);
-        return Some(50_u64.saturating_sub(short));
-    }
-    // One run in twenty needs more than the upper end, one in a hundred much more.
-    Some(match (memory - need).parts_of(above, 45) {
-        part @ 0..45 => part.saturating_add(50),
-        45..225 => 95,
-        _ => 99,
-    })
 }
