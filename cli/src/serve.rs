@@ -47,7 +47,6 @@ pub(crate) fn serve(arguments: &args::Serve) -> Result<(), String> {
         body_limit: arguments.body_limit.get(),
         body_time: seconds(arguments.read_time),
         batch_lines: arguments.batch_lines.get(),
-        ahead: threads.saturating_mul(2),
         any_host: arguments.public || arguments.socket.is_some(),
     });
     let limits = Limits {

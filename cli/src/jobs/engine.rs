@@ -103,13 +103,12 @@ impl Engine {
         let model = self.model(job)?;
         let config = job.over(model.defaults())?;
         let mut stages = worker.take(&model);
-        let answer = self.estimate(job, &model, &config, &mut stages);
+        let answer = Self::estimate(job, &model, &config, &mut stages);
         worker.keep(model, stages);
         answer
     }
 
     fn estimate(
-        &self,
         job: &Job,
         model: &Model,
         config: &Config,
@@ -219,17 +218,15 @@ fn trained_by(
     pytorch: Option<PyTorch>,
 ) -> Result<Model, Failure> {
     let failure = |error: Error| Failure::of(&error).at("recipe");
-    match model {
-        None => highwater_core::open_for(&mut text.as_bytes(), "recipe", pytorch).map_err(failure),
-        Some(model) => match recipe::read(text, pytorch).map_err(failure)? {
-            Some(recipe) => Ok(model.trained_by(recipe)),
-            None => {
-                let message = "`recipe` is no training recipe; give the arguments of a trainer, or the text of a \
-                               script or a YAML file";
-                Err(Failure::new("bad-job", message).at("recipe"))
-            }
-        },
-    }
+    let Some(model) = model else {
+        return highwater_core::open_for(&mut text.as_bytes(), "recipe", pytorch).map_err(failure);
+    };
+    let recipe = recipe::read(text, pytorch).map_err(failure)?.ok_or_else(|| {
+        let message = "`recipe` is no training recipe; give the arguments of a trainer, or the text of a script or a \
+                       YAML file";
+        Failure::new("bad-job", message).at("recipe")
+    })?;
+    Ok(model.trained_by(recipe))
 }
 
 /// That the program has a mistake.

@@ -15,11 +15,19 @@ use crate::jobs::{Engine, Failure, Pool, Reply};
 pub(crate) struct Desk {
     pool: Pool,
     engine: Arc<Engine>,
-    /// One for each job that is computed or waits.
-    places: Arc<Semaphore>,
+    /// Places for jobs that come alone.
+    single: Places,
+    /// Places for jobs of batches, which so cannot take those of others.
+    batched: Places,
+    time_limit: Duration,
+}
+
+/// A place for each job that is computed or waits.
+#[derive(Debug)]
+struct Places {
+    free: Arc<Semaphore>,
     /// COUNT: places in all.
     all: usize,
-    time_limit: Duration,
 }
 
 /// Why a job was not answered.
@@ -41,13 +49,19 @@ impl Desk {
         queue: usize,
         time_limit: Duration,
     ) -> Self {
-        let all = threads.saturating_add(queue).min(Semaphore::MAX_PERMITS);
-        Self { pool, engine, places: Arc::new(Semaphore::new(all)), all, time_limit }
+        let single = Places::new(threads.saturating_add(queue));
+        let batched = Places::new(threads.saturating_mul(2));
+        Self { pool, engine, single, batched, time_limit }
+    }
+
+    /// COUNT: jobs of batches that are computed or wait, at most.
+    pub(super) const fn batched(&self) -> usize {
+        self.batched.all
     }
 
     /// COUNT: jobs that are computed or wait.
     pub(super) fn in_flight(&self) -> usize {
-        self.all.saturating_sub(self.places.available_permits())
+        self.single.taken().saturating_add(self.batched.taken())
     }
 
     /// COUNT: models that are kept.
@@ -57,15 +71,15 @@ impl Desk {
 
     /// The answer to a job, if there is a place for it.
     pub(crate) async fn ask(&self, job: Bytes) -> Result<Reply, Unanswered> {
-        match Arc::clone(&self.places).try_acquire_owned() {
+        match Arc::clone(&self.single.free).try_acquire_owned() {
             Ok(place) => self.answer(job, place).await,
             Err(_) => Err(Unanswered::Busy),
         }
     }
 
-    /// The same, after waiting for a place.
+    /// The same of a job of a batch, after waiting for a place.
     pub(super) async fn ask_patiently(&self, job: Bytes) -> Result<Reply, Unanswered> {
-        match Arc::clone(&self.places).acquire_owned().await {
+        match Arc::clone(&self.batched.free).acquire_owned().await {
             Ok(place) => self.answer(job, place).await,
             Err(_) => Err(Unanswered::Busy),
         }
@@ -85,6 +99,17 @@ impl Desk {
             Ok(Err(_)) => Err(Unanswered::Broken),
             Err(_) => Err(Unanswered::Late(self.time_limit)),
         }
+    }
+}
+
+impl Places {
+    fn new(all: usize) -> Self {
+        let all = all.min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(all)), all }
+    }
+
+    fn taken(&self) -> usize {
+        self.all.saturating_sub(self.free.available_permits())
     }
 }
 

@@ -37,8 +37,6 @@ pub(super) struct Server {
     pub(super) body_time: Duration,
     /// COUNT: lines of a batch.
     pub(super) batch_lines: usize,
-    /// COUNT: jobs of one batch that are asked at once.
-    pub(super) ahead: usize,
     /// Whether requests may name any host.
     pub(super) any_host: bool,
 }
@@ -158,7 +156,7 @@ async fn batch(State(server): State<Arc<Server>>, request: Request) -> Response 
         let message = format!("more than {} lines; send several batches", server.batch_lines);
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, "too-long", &message);
     }
-    let ahead = server.ahead;
+    let ahead = server.desk.batched();
     // Computed as fast as the client reads.
     let answers = stream::iter(jobs).map(move |job| {
         let server = Arc::clone(&server);
