@@ -131,7 +131,7 @@ struct JobRequests {
     shards: u64,
     /// Argument of `torch.cuda.set_per_process_memory_fraction`.
     fraction_of_allocator: f64,
-    /// Whether the requests cover nine runs in ten, or nineteen in twenty that need no more.
+    /// Whether at most one run in twenty needs more than this.
     is_sure: bool,
 }
 

@@ -31,8 +31,8 @@ pub(crate) struct Engine {
 struct Kept {
     key: Key,
     model: Arc<Model>,
-    /// COUNT: operators of the graph.
-    nodes: usize,
+    /// COUNT: operators of the graph, and one for each [`Engine::TEXT`] of what was sent.
+    weight: usize,
 }
 
 /// What a model was read from.
@@ -73,7 +73,9 @@ impl Engine {
     /// COUNT: models that are kept.
     const MODELS: usize = 64;
     /// COUNT: operators of all models that are kept, the newest in any case.
-    const NODES: usize = 400_000;
+    const WEIGHT: usize = 400_000;
+    /// SIZE: bytes of text that weigh as much as an operator.
+    const TEXT: usize = 64;
 
     /// An engine that has read nothing.
     pub(crate) const fn new(files: Files) -> Self {
@@ -151,7 +153,7 @@ impl Engine {
         let mut key =
             Key { model: text(&job.model), recipe: text(&job.recipe), pytorch, changed: None };
         let path = match &job.model {
-            Some(Source::Text(name)) if catalogue::find(name).is_none() => {
+            Some(Source::Text(name)) if self.files.has(name) || catalogue::find(name).is_none() => {
                 let path = self.files.find(name)?;
                 key.changed = path.metadata().and_then(|file| file.modified()).ok();
                 key.model = Some(path.display().to_string());
@@ -196,15 +198,16 @@ impl Engine {
     }
 
     fn keep(&self, key: Key, model: Arc<Model>) -> Arc<Model> {
-        let nodes = model.graph().nodes.len();
+        let texts = [&key.model, &key.recipe].into_iter().flatten();
+        let weight = model.graph().nodes.len() + texts.map(String::len).sum::<usize>() / Self::TEXT;
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = models.iter().find(|kept| kept.key == key) {
             // Another thread was faster.
             return Arc::clone(&known.model);
         }
-        models.push_back(Kept { key, model: Arc::clone(&model), nodes });
-        let sum = |models: &VecDeque<Kept>| models.iter().map(|kept| kept.nodes).sum::<usize>();
-        while models.len() > 1 && (models.len() > Self::MODELS || sum(&models) > Self::NODES) {
+        models.push_back(Kept { key, model: Arc::clone(&model), weight });
+        let sum = |models: &VecDeque<Kept>| models.iter().map(|kept| kept.weight).sum::<usize>();
+        while models.len() > 1 && (models.len() > Self::MODELS || sum(&models) > Self::WEIGHT) {
             models.pop_front();
         }
         model

@@ -32,6 +32,12 @@ impl Files {
         canonical.collect::<Result<_, _>>().map(Self::Within)
     }
 
+    /// Whether a name is that of a file, which so is meant rather than a published model, as in `estimate`. A server's
+    /// folder does not change what published models are.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        matches!(self, Self::Any) && Path::new(name).symlink_metadata().is_ok()
+    }
+
     /// The path of a file that may be read. Whether another file exists is not disclosed.
     ///
     /// # Errors

@@ -61,3 +61,19 @@ fn work(engine: &Engine, queue: &Mutex<Receiver<Task>>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Files;
+
+    #[test]
+    fn a_thread_survives_a_task_that_panics() {
+        let engine = Arc::new(Engine::new(Files::Any));
+        let pool = Pool::start(&engine, 1).unwrap();
+        let (send, answer) = mpsc::channel();
+        assert!(pool.give(|_, _| panic!("a test's panic, which is meant to be")));
+        assert!(pool.give(move |engine, _| send.send(engine.models()).unwrap()));
+        assert_eq!(answer.recv(), Ok(0));
+    }
+}

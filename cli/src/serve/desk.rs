@@ -89,10 +89,10 @@ impl Desk {
         let (send, reply) = oneshot::channel();
         self.pool.give(move |engine, worker| {
             // Nobody may wait any more.
-            if !send.is_closed() {
-                send.send(engine.answer(&job, worker)).ok();
-            }
+            let reply = (!send.is_closed()).then(|| engine.answer(&job, worker));
+            // Whoever has the answer finds the place free.
             drop(place);
+            reply.map(|reply| send.send(reply).ok());
         });
         match timeout(self.time_limit, reply).await {
             Ok(Ok(reply)) => Ok(reply),
