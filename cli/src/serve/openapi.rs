@@ -54,6 +54,16 @@ pub(super) fn document() -> Value {
                     "413": answer("The request is too large"),
                 },
             } },
+            "/v1/admission": { "post": {
+                "operationId": "admission",
+                "summary": "Answer a Kubernetes API server about a pod: an AdmissionReview of admission.k8s.io/v1",
+                "parameters": parameters(),
+                "requestBody": object("The review with its request"),
+                "responses": {
+                    "200": object("The review with its response"),
+                    "400": answer("This is no review, or a parameter is wrong"),
+                },
+            } },
             "/v1/devices": { "get": {
                 "operationId": "devices",
                 "summary": "List the GPUs",
@@ -81,6 +91,25 @@ pub(super) fn document() -> Value {
 
 fn content(about: &str, kind: &str, schema: &Value) -> Value {
     json!({ "description": about, "content": { kind: { "schema": schema } } })
+}
+
+/// A document of another specification.
+fn object(about: &str) -> Value {
+    content(about, "application/json", &json!({ "type": "object" }))
+}
+
+/// What an administrator decides for all pods.
+fn parameters() -> Value {
+    let parameter = |name: &str, about: &str, schema: Value| {
+        json!({ "name": name, "in": "query", "description": about, "schema": schema })
+    };
+    let text = || json!({ "type": "string" });
+    let requests = json!({ "enum": ["gpumem", "memory", "nothing"], "default": "gpumem" });
+    json!([
+        parameter("devices", "GPUs of pods that choose none, with commas between", text()),
+        parameter("request", "What a pod that fits gets", requests),
+        parameter("timeout", "Added by the API server; ignored", text()),
+    ])
 }
 
 fn text(about: &str) -> Value {

@@ -3,6 +3,7 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
 #![recursion_limit = "256"]
 
+mod admission;
 mod advise;
 mod capacity;
 mod documents;

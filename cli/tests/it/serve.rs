@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 
 use crate::run::{highwater, model};
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 
 /// A server that runs until it is dropped.
 #[derive(Debug)]
-struct Server {
+pub(crate) struct Server {
     child: Child,
     /// `127.0.0.1:PORT`, or the path of its socket.
     address: String,
 }
 
 impl Server {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_at(&[&["--listen", "127.0.0.1:0"], arguments].concat())
     }
 
@@ -54,11 +54,11 @@ impl Server {
         exchange(self.connect(), head.as_bytes()).unwrap()
     }
 
-    fn post(&self, path: &str, kind: &str, body: &str) -> Response {
+    pub(crate) fn post(&self, path: &str, kind: &str, body: &str) -> Response {
         exchange(self.connect(), &request(path, kind, body)).unwrap()
     }
 
-    fn estimate(&self, job: &Value) -> Response {
+    pub(crate) fn estimate(&self, job: &Value) -> Response {
         self.post("/v1/estimate", JSON, &job.to_string())
     }
 
@@ -83,18 +83,18 @@ impl Drop for Server {
 }
 
 #[derive(Debug)]
-struct Response {
-    status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     head: String,
     body: String,
 }
 
 impl Response {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> String {
         self.json()["error"]["kind"].as_str().unwrap_or_default().to_owned()
     }
 }
