@@ -229,7 +229,7 @@ impl Actions {
             ask_scale: Callback::new(move |()| engine.with_value(Engine::ask_scale)),
             shared: engine.with_value(|engine| engine.shared),
             ask_shared: Callback::new(move |ask| {
-                engine.with_value(|engine| engine.ask_shared(ask))
+                engine.with_value(|engine| engine.ask_shared(ask));
             }),
             serving: engine.with_value(|engine| engine.serving),
             capacity: engine.with_value(|engine| engine.capacity),

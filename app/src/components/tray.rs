@@ -109,11 +109,12 @@ fn lead(card: &Card, shared: &Shared) -> String {
     };
     if card.tenants.len() == 1 {
         let is_well = matches!(told.verdict, Together::Fit | Together::LikelyFit);
-        let text = match is_well {
-            true => "One job is on {card}, and fits. Open another model to put it next to it.",
-            false => "One job is on {card}, and does not fit. Choose a larger card for it.",
+        let parts: [(&str, &dyn Display); 1] = [("card", &card.name)];
+        return if is_well {
+            fill("One job is on {card}, and fits. Open another model to put it next to it.", &parts)
+        } else {
+            fill("One job is on {card}, and does not fit. Choose a larger card for it.", &parts)
         };
-        return fill(text, &[("card", &card.name)]);
     }
     let sentence = stated(&told.sentence);
     let cost = |(mode, steps): &(String, Vec<[u64; 3]>)| {
