@@ -54,6 +54,7 @@ mod tabs;
 mod timeline;
 mod timeline_plot;
 mod times;
+mod tray;
 mod trend;
 mod trend_picture;
 mod turns;

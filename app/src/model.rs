@@ -12,6 +12,7 @@ pub(crate) mod protocol;
 pub(crate) mod scaled;
 pub(crate) mod section;
 pub(crate) mod serving;
+pub(crate) mod shared;
 pub(crate) mod state;
 pub(crate) mod theme;
 pub(crate) mod times;

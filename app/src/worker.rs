@@ -31,6 +31,7 @@ use self::estimator::{Facts, LEVERS, Match, Model, Search, Searched, Simulation}
 use self::load::{Found, Opening, Read};
 use self::parts::ranks::Ranks;
 use self::parts::times::Clockwork;
+use self::parts::tray::Tray;
 use self::recording::Recording;
 use crate::model::explained::Sought;
 use crate::model::protocol::{
@@ -79,6 +80,8 @@ struct Desk {
     timer: Timer,
     /// What several GPUs add to the step of one.
     ranks: Fetched<Ranks>,
+    /// Jobs that share a GPU, once they were asked for.
+    tray: Option<Box<dyn Tray>>,
 }
 
 /// How times are computed, and which are wanted.
@@ -198,6 +201,8 @@ enum Task {
     WhatIf(usize),
     /// A piece of how the training ends on other numbers of GPUs, by its number.
     Scale(usize),
+    /// What one job does alone that shares a GPU.
+    Tray,
 }
 
 /// Listens, then reports it: messages sent before would be lost.
@@ -290,6 +295,7 @@ impl Desk {
             }),
             ToWorker::Times { generation, all } => self.ask_times(generation, all),
             ToWorker::Scale { generation } => self.ask_scale(generation),
+            ToWorker::Share { ask } => self.ask_tray(ask),
             ToWorker::Serve { settings, device } => spawn_local(serve(settings, device)),
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
@@ -309,8 +315,11 @@ impl Desk {
                 post(&FromWorker::Names { names });
             }),
             ToWorker::Close => {
-                let ranks = self.ranks;
-                *self = Self { sought: self.sought.take(), ranks, ..Self::default() };
+                let (ranks, mut tray) = (self.ranks, self.tray.take());
+                if let Some(tray) = &mut tray {
+                    tray.keep();
+                }
+                *self = Self { sought: self.sought.take(), ranks, tray, ..Self::default() };
             }
         }
     }
@@ -383,6 +392,26 @@ impl Desk {
                 self.after_verdicts(Task::Scale(0));
             }
         }
+    }
+
+    /// Does what is wanted of the jobs that share a GPU, once what keeps them has arrived.
+    fn ask_tray(&mut self, ask: Vec<u8>) {
+        let Some(tray) = &mut self.tray else {
+            return spawn_local(async move {
+                let tray = parts::tray::tray().await.ok();
+                DESK.with_borrow_mut(|desk| {
+                    desk.tray = tray;
+                    match desk.tray {
+                        Some(_) => desk.ask_tray(ask),
+                        None => post(&FromWorker::Shared { answer: Vec::new() }),
+                    }
+                });
+            });
+        };
+        tray.ask(self.model.as_ref().map(|model| (model, &self.sweep.config)), &ask);
+        post(&FromWorker::Shared { answer: tray.answer() });
+        self.sweep.tasks.retain(|task| !matches!(task, Task::Tray));
+        self.after_verdicts(Task::Tray);
     }
 
     /// Does something as soon as verdicts are known.
@@ -530,6 +559,9 @@ impl Desk {
                 }
             }
         };
+        if let Some(tray) = self.tray.as_mut().filter(|_| !edited) {
+            tray.keep();
+        }
         self.model = Some(model);
         self.recording = None;
         self.largest.clear();
@@ -717,6 +749,13 @@ impl Desk {
                 }
             }
             Task::WhatIf(_) => {}
+            Task::Tray => {
+                let Some(tray) = &mut self.tray else { return };
+                if tray.step() {
+                    post(&FromWorker::Shared { answer: tray.answer() });
+                    self.sweep.tasks.push_back(Task::Tray);
+                }
+            }
             Task::Scale(number) => {
                 let Fetched::There(ranks) = self.ranks else { return };
                 if let Some(piece) = (ranks.spread)(model, &mut self.stages, config, facts, number)

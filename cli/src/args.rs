@@ -168,6 +168,22 @@ pub(crate) struct Scale {
     pub(crate) counts: Vec<NonZeroU64>,
 }
 
+/// Jobs that share a GPU.
+#[derive(Args, Debug)]
+pub(crate) struct Sharing {
+    /// A model, as for `estimate`, for each job; with its own settings in quotes, such as
+    /// `'resnet50 --batch 32 --optimizer adam'`
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// Print JSON: bytes as integers, times in picoseconds
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Jobs, and the GPUs that they share.
 #[derive(Args, Debug)]
 pub(crate) struct Pack {
@@ -207,22 +223,6 @@ fn mode(text: &str) -> Result<Mode, String> {
             "jobs cannot share a GPU by `{text}`; write `time-slices` or `mps`. For MIG, list the slices as GPUs"
         )
     })
-}
-
-/// Jobs that share a GPU.
-#[derive(Args, Debug)]
-pub(crate) struct Sharing {
-    /// A model, as for `estimate`, for each job; with its own settings in quotes, such as
-    /// `'resnet50 --batch 32 --optimizer adam'`
-    #[arg(value_name = "JOB", required = true)]
-    pub(crate) jobs: Vec<String>,
-
-    #[command(flatten)]
-    pub(crate) training: Training,
-
-    /// Print JSON: bytes as integers, times in picoseconds
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// A model, and the server that runs it.

@@ -7,6 +7,8 @@ mod job;
 mod lines;
 mod packed;
 mod pool;
+mod schema;
+mod words;
 
 pub(crate) use self::answer::{Failure, Reply};
 pub(crate) use self::engine::Engine;

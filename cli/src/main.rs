@@ -63,71 +63,40 @@ fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    let (output, status) = match arguments.command {
-        Task::Estimate(arguments) => match answered(&arguments) {
-            Ok(outcome) => outcome,
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
-        Task::Advise(arguments) => match advise::advise(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
-        Task::Explain(arguments) => match explain::explain(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
-        Task::Replay(arguments) => match replay::replay(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(error) => return complain(&locate(&arguments.snapshot, &error), BAD_INPUT),
-        },
-        Task::Compare(arguments) => match compare_all(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
-        },
-        Task::Time(arguments) => match time_steps(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
-        },
-        Task::Scale(arguments) => match scale::scale(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
-        },
-        Task::Share(arguments) => match share::share(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
-        Task::Capacity(arguments) => match capacity::capacity(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
-        },
-        Task::Pack(arguments) => match pack::pack(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
-        Task::Scoreboard(arguments) => match scoreboard::scoreboard(&arguments) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
-        Task::Serve(arguments) => match serve::serve(&arguments) {
-            Ok(()) => (String::new(), ExitCode::SUCCESS),
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
-        Task::Spec(arguments) => match spec(&arguments.model) {
-            Ok(text) => (text, ExitCode::SUCCESS),
-            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
-        },
-        Task::Schema => (formats::spec::schema(), ExitCode::SUCCESS),
-        Task::Operators => (catalogue::operators(), ExitCode::SUCCESS),
-        Task::Devices => (catalogue::devices(), ExitCode::SUCCESS),
-        Task::Models(arguments) => match named::list(&arguments.text.join(" ")) {
-            Ok(output) => (output, ExitCode::SUCCESS),
-            Err(message) => return complain(&message, BAD_INPUT),
-        },
+    let (output, status) = match run(&arguments.command) {
+        Ok(outcome) => outcome,
+        Err(message) => return complain(&message, BAD_INPUT),
     };
     match print(&output) {
         Ok(()) => status,
         Err(message) => complain(&message, BAD_INPUT),
     }
+}
+
+/// What a task prints, and the exit status.
+fn run(task: &Task) -> Result<(String, ExitCode), String> {
+    let at =
+        |path: &Path, result: Result<String, Error>| result.map_err(|error| locate(path, &error));
+    let output = match task {
+        Task::Estimate(arguments) => return answered(arguments),
+        Task::Advise(arguments) => advise::advise(arguments),
+        Task::Explain(arguments) => explain::explain(arguments),
+        Task::Replay(arguments) => at(&arguments.snapshot, replay::replay(arguments)),
+        Task::Compare(arguments) => at(&arguments.model, compare_all(arguments)),
+        Task::Time(arguments) => at(&arguments.question.model, time_steps(arguments)),
+        Task::Scale(arguments) => at(&arguments.question.model, scale::scale(arguments)),
+        Task::Share(arguments) => share::share(arguments),
+        Task::Capacity(arguments) => at(&arguments.model, capacity::capacity(arguments)),
+        Task::Pack(arguments) => pack::pack(arguments),
+        Task::Scoreboard(arguments) => scoreboard::scoreboard(arguments),
+        Task::Serve(arguments) => serve::serve(arguments).map(|()| String::new()),
+        Task::Spec(arguments) => at(&arguments.model, spec(&arguments.model)),
+        Task::Schema => Ok(formats::spec::schema()),
+        Task::Operators => Ok(catalogue::operators()),
+        Task::Devices => Ok(catalogue::devices()),
+        Task::Models(arguments) => named::list(&arguments.text.join(" ")),
+    };
+    output.map(|output| (output, ExitCode::SUCCESS))
 }
 
 /// Prints, and whatever was printed is to be read at once.

@@ -1,5 +1,6 @@
 //! `highwater serve`: answers jobs over HTTP, on this machine.
 
+mod admission;
 mod desk;
 mod listen;
 mod metrics;

@@ -1,4 +1,4 @@
-//! Several jobs on one card, and what a scheduler has to know to put them there.
+//! Several jobs on one card, and queues of them in front of several.
 //!
 //! | module | concern |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | [`fit`] | whether the memory of several jobs fits together |
 //! | [`partition`] | a slice of the card for each, by MIG |
 //! | [`slowdown`] | how much longer steps take |
-//! | [`gpus`] | a list of GPUs, as a file has it |
-//! | [`policy`] | rules by which a GPU is chosen |
-//! | [`queue`] | jobs that wait: who goes where, when, and who fails |
+//! | [`gpus`] | the GPUs of a queue |
+//! | [`policy`] | the rules by which a queue places its jobs |
+//! | [`queue`] | jobs in front of GPUs, simulated |
 
 pub mod fit;
 pub mod gpus;

@@ -38,6 +38,7 @@ use super::source_editor::SourceEditor;
 use super::tabs::{SectionPanel, Sections, Tabs};
 use super::timeline::Timeline;
 use super::times::TimesView;
+use super::tray::{TrayViewProps, tray_view};
 use super::trend::{TrendViewProps, trend_view};
 use super::what_helps::{self, WhatHelps};
 use crate::model::derived::Derived;
@@ -149,6 +150,10 @@ struct Actions {
     scaled: RwSignal<Vec<Vec<u8>>>,
     /// Ask for it.
     ask_scale: Callback<()>,
+    /// Jobs that share a GPU.
+    shared: RwSignal<Option<Vec<u8>>>,
+    /// Change, or show, them.
+    ask_shared: Callback<Vec<u8>>,
     /// How a server is started.
     serving: RwSignal<Serving>,
     /// What a server has on each GPU.
@@ -222,6 +227,10 @@ impl Actions {
             ask_times: Callback::new(move |all| engine.with_value(|engine| engine.ask_times(all))),
             scaled: engine.with_value(|engine| engine.scaled),
             ask_scale: Callback::new(move |()| engine.with_value(Engine::ask_scale)),
+            shared: engine.with_value(|engine| engine.shared),
+            ask_shared: Callback::new(move |ask| {
+                engine.with_value(|engine| engine.ask_shared(ask))
+            }),
             serving: engine.with_value(|engine| engine.serving),
             capacity: engine.with_value(|engine| engine.capacity),
             ask_capacity: Callback::new(move |settings| {
@@ -644,6 +653,12 @@ fn Details(
         on_ask: actions.ask_scale,
         on_config: Callback::new(move |config| state.config.set(config)),
     };
+    let tray = move || TrayViewProps {
+        shared: actions.shared,
+        report: follow(Section::Shared),
+        shown: sections.is_shown(Section::Shared),
+        on_ask: actions.ask_shared,
+    };
     let served = move || ServingViewProps {
         settings: actions.serving,
         capacity: actions.capacity,
@@ -671,6 +686,9 @@ fn Details(
         </SectionPanel>
         <SectionPanel sections section=Section::Scale>
             {later(sections.is_shown(Section::Scale), scaled_view, scaled)}
+        </SectionPanel>
+        <SectionPanel sections section=Section::Shared>
+            {later(sections.is_shown(Section::Shared), tray_view, tray)}
         </SectionPanel>
         <SectionPanel sections section=Section::Servers>
             {later(sections.is_shown(Section::Servers), serving_view, served)}

@@ -112,6 +112,11 @@ pub(crate) enum ToWorker {
         /// Whether with all tables.
         all: bool,
     },
+    /// Change, or show, the jobs that share a GPU.
+    Share {
+        /// What is wanted, packed.
+        ask: Vec<u8>,
+    },
     /// Tell how the newest run's training ends on other numbers of GPUs.
     Scale {
         /// Number of the request whose training it is.
@@ -279,6 +284,11 @@ pub(crate) enum FromWorker {
         /// The piece, packed: only the parts of the program that draw and answer know it. Nothing where what answers did
         /// not arrive.
         piece: Vec<u8>,
+    },
+    /// Jobs that share a GPU.
+    Shared {
+        /// The tray, packed; nothing where what keeps it did not arrive.
+        answer: Vec<u8>,
     },
     /// What a server has on each GPU, or why there is no answer.
     Served {

@@ -14,6 +14,8 @@ pub(crate) enum Section {
     Gpus,
     /// Other numbers of GPUs.
     Scale,
+    /// Several jobs on one GPU.
+    Shared,
     /// What servers keep on each GPU.
     Servers,
     /// How long a step takes.
@@ -32,12 +34,13 @@ pub(crate) enum Section {
 
 impl Section {
     /// All of them, in the order of the tabs.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Timeline,
         Self::Peak,
         Self::Suggestions,
         Self::Gpus,
         Self::Scale,
+        Self::Shared,
         Self::Servers,
         Self::Time,
         Self::Growth,
@@ -55,6 +58,7 @@ impl Section {
             Self::Suggestions => "suggestions",
             Self::Gpus => "gpus",
             Self::Scale => "scale",
+            Self::Shared => "shared",
             Self::Servers => "servers",
             Self::Time => "time",
             Self::Growth => "growth",
@@ -73,6 +77,7 @@ impl Section {
             Self::Suggestions => "Suggestions",
             Self::Gpus => "All GPUs",
             Self::Scale => "Several GPUs",
+            Self::Shared => "Shared GPU",
             Self::Servers => "Servers",
             Self::Time => "Time",
             Self::Growth => "Growth",
@@ -90,6 +95,7 @@ impl Section {
             Self::Peak
                 | Self::Suggestions
                 | Self::Scale
+                | Self::Shared
                 | Self::Servers
                 | Self::Time
                 | Self::Growth

@@ -76,6 +76,8 @@ pub(crate) struct Engine {
     pub(crate) times: RwSignal<Option<Timed>>,
     /// How the training ends on other numbers of GPUs, in packed pieces.
     pub(crate) scaled: RwSignal<Vec<Vec<u8>>>,
+    /// Jobs that share a GPU, packed; empty where what keeps them did not arrive.
+    pub(crate) shared: RwSignal<Option<Vec<u8>>>,
     /// How a server is started; a context of 0 is the model's.
     pub(crate) serving: RwSignal<Serving>,
     /// What a server has on each GPU, packed; the one before stays until the next is there.
@@ -165,6 +167,7 @@ impl Engine {
             others: RwSignal::new(None),
             times: RwSignal::new(None),
             scaled: RwSignal::new(Vec::new()),
+            shared: RwSignal::new(None),
             serving: RwSignal::new(Serving::default()),
             capacity: RwSignal::new(None),
         };
@@ -314,6 +317,11 @@ impl Engine {
         if let Some(generation) = self.answered() {
             self.line.borrow().send(&ToWorker::Scale { generation }, &JsValue::NULL);
         }
+    }
+
+    /// Changes, or shows, the jobs that share a GPU.
+    pub(crate) fn ask_shared(&self, ask: Vec<u8>) {
+        self.line.borrow().send(&ToWorker::Share { ask }, &JsValue::NULL);
     }
 
     /// Asks what a server has on each GPU.
@@ -469,6 +477,7 @@ impl Engine {
                     });
                 }
             }
+            FromWorker::Shared { answer } => self.shared.set(Some(answer)),
             FromWorker::Served { answer } => self.capacity.set(Some(answer)),
             FromWorker::LeverTime { generation, lever, percent } => {
                 self.lever_timed(generation, lever, percent);

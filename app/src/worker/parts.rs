@@ -13,3 +13,4 @@ pub(crate) mod ranks;
 pub(crate) mod readers;
 pub(crate) mod recorded;
 pub(crate) mod times;
+pub(crate) mod tray;

@@ -9,10 +9,13 @@ use highwater_core::export::{DeviceAnswer, JsonConfig};
 use highwater_core::report::{DeviceVerdict, Peak, Report};
 use highwater_core::sharing::Requests;
 use highwater_core::time::{Share, Timing, Utilisation};
+use highwater_core::wording::answer::lead;
 use highwater_core::{Bytes, Error, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+
+use super::schema::Settings;
 
 /// What comes back for a job.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -44,6 +47,7 @@ pub(crate) struct Answer {
     /// Name of the model.
     model: String,
     /// All settings of the run; they may be sent back as `settings`.
+    #[schemars(with = "Settings")]
     config: Value,
     /// The peak on the GPU of the settings.
     peak: JobPeak,
@@ -95,6 +99,8 @@ pub(crate) struct Device {
     chance: Option<u64>,
     /// `fits`, `likely-fits`, `fits-after-flush`, `not-known`, `likely-does-not-fit` or `does-not-fit`.
     verdict: &'static str,
+    /// The verdict in a sentence for people.
+    sentence: String,
     /// What a scheduler asks for; `null` where the run is expected to fail.
     requests: Option<JobRequests>,
     /// The largest batches, where they are asked for.
@@ -241,6 +247,7 @@ impl JobPeak {
 impl Device {
     /// How a run ends, with what else was asked for.
     pub(crate) fn of(
+        report: &Report,
         answer: &DeviceAnswer,
         largest: Option<LargestBatch>,
         time: Option<Result<Timing, Error>>,
@@ -256,6 +263,7 @@ impl Device {
             interval: verdict.interval.map(ends),
             chance: verdict.chance,
             verdict: verdict.verdict.name(),
+            sentence: lead(report, verdict).to_string(),
             requests: Requests::of(verdict).map(JobRequests::of),
             largest: largest.map(|found| Largest {
                 likely: found.likely,

@@ -136,7 +136,7 @@ impl Engine {
         let mut timings = Timings::new(model, config, stages);
         let devices = devices.iter().zip(&verdicts).zip(largest);
         let devices = devices.map(|((device, verdict), largest)| {
-            Device::of(verdict, largest, job.time.then(|| timings.on(device)))
+            Device::of(&report, verdict, largest, job.time.then(|| timings.on(device)))
         });
         let devices = devices.collect();
         Ok(Answer::of(called(model), &report, devices))

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer::Failure;
+use super::schema::Settings;
+use super::words;
 
 /// One training run, and what is asked about it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -29,7 +31,11 @@ pub(crate) struct Job {
     /// Sizes of open dimensions, by name.
     pub(crate) dims: BTreeMap<String, u64>,
     /// Settings, by the keys that `config` has in answers. The `config` of an answer may be given here.
+    #[schemars(with = "Settings")]
     pub(crate) settings: Map<String, Value>,
+    /// Model, sizes and settings in one text, as people write them into a comment: `model=resnet50 batch=32`. They
+    /// are replaced by what they state when the job is read.
+    pub(crate) words: Option<String>,
     /// GPUs to answer for; without any, the one of the settings. The first is the GPU of the settings where these have
     /// none.
     pub(crate) devices: Vec<String>,
@@ -50,8 +56,19 @@ pub(crate) enum Source {
 }
 
 /// The keys of a job.
-const KEYS: [&str; 10] =
-    ["id", "model", "recipe", "batch", "seq", "dims", "settings", "devices", "largest", "time"];
+const KEYS: [&str; 11] = [
+    "id",
+    "model",
+    "recipe",
+    "batch",
+    "seq",
+    "dims",
+    "settings",
+    words::KEY,
+    "devices",
+    "largest",
+    "time",
+];
 
 /// COUNT: GPUs that a job may name.
 const DEVICES_MAX: usize = 64;
@@ -86,7 +103,8 @@ impl Job {
         (id, Self::of(object))
     }
 
-    fn of(object: Map<String, Value>) -> Result<Self, Failure> {
+    fn of(mut object: Map<String, Value>) -> Result<Self, Failure> {
+        words::expand(&mut object)?;
         if let Some(key) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(unknown("a job", key, &KEYS).at(key));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{self, Body, Bytes};
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
@@ -20,6 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::admission::{Opened, Policy};
 use super::desk::{Desk, Unanswered};
 use super::metrics::Metrics;
 use super::openapi;
@@ -79,6 +80,7 @@ pub(super) fn router(server: Arc<Server>) -> Router {
     Router::new()
         .route("/v1/estimate", post(estimate))
         .route("/v1/batch", post(batch))
+        .route("/v1/admission", post(admission))
         .route("/v1/devices", get(devices))
         .route("/v1/models", get(models))
         .route("/openapi.json", get(description))
@@ -168,6 +170,30 @@ async fn batch(State(server): State<Arc<Server>>, request: Request) -> Response 
     });
     let body = Body::from_stream(answers.buffered(ahead));
     ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+}
+
+/// Answers a Kubernetes API server about one object.
+async fn admission(State(server): State<Arc<Server>>, request: Request) -> Response {
+    let policy = match Query::<Policy>::try_from_uri(request.uri()) {
+        Ok(Query(policy)) => policy,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, "policy", &error.body_text()),
+    };
+    let review = match server.receive(request, &["application/json"]).await {
+        Ok(review) => review,
+        Err(refusal) => return refusal,
+    };
+    let opened = match Opened::read(&review, &policy) {
+        Ok(opened) => opened,
+        Err(message) => return refuse(StatusCode::BAD_REQUEST, "bad-review", &message),
+    };
+    let job = opened.job().map(|job| Bytes::copy_from_slice(job.as_bytes()));
+    let reply = match job {
+        Some(job) => Some(server.desk.ask(job).await.unwrap_or_else(Unanswered::reply)),
+        None => None,
+    };
+    // Fails only for maps whose keys are no texts, and there are none.
+    let reply = serde_json::to_value(reply).unwrap_or_default();
+    json(StatusCode::OK, &opened.review(reply))
 }
 
 async fn devices() -> Response {

@@ -194,3 +194,33 @@ fn a_long_file_keeps_its_order() {
     let ids: Vec<u64> = answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, (0..200).collect::<Vec<u64>>());
 }
+
+#[test]
+fn words_are_the_same_job() {
+    let words = "model=resnet18 batch=4 optimizer=adamw clip_grad_norm=on accumulate=2 ema=true \
+                 freeze=conv1,bn1 pytorch=2.11";
+    let settings = json!({
+        "optimizer": "adamw", "clip_grad_norm": "on", "accumulate": 2, "ema": true,
+        "freeze": ["conv1", "bn1"], "pytorch": "2.11",
+    });
+    let same = json!({ "model": "resnet18", "batch": 4, "settings": settings });
+    let jobs = [
+        same.clone(),
+        json!({ "words": words }),
+        json!({ "words": same.to_string() }),
+        json!({ "model": "resnet18", "words": words }),
+        json!({ "words": "resnet18" }),
+        json!({ "words": "model=resnet18 batch=many" }),
+        json!({ "words": "model=resnet18 model=resnet50" }),
+        json!({ "words": "{" }),
+        json!({ "words": 5 }),
+    ];
+    let answers = ask("words.jsonl", &jobs);
+    assert_eq!(answers[0]["config"]["accumulate"], 2, "{}", answers[0]);
+    let sentence = answers[0]["devices"][0]["sentence"].as_str().unwrap();
+    assert!(sentence.starts_with("resnet18 at batch 4 fits on an A100"), "{sentence}");
+    assert_eq!(answers[1], answers[0]);
+    assert_eq!(answers[2], answers[0]);
+    let places: Vec<_> = answers[3..].iter().map(|answer| error(answer).2.unwrap()).collect();
+    assert_eq!(places, ["words", "words", "batch", "words", "words", "words"]);
+}

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::Bytes;
 use crate::device::{Device, Doubt, Interval, Verdict};
 use crate::estimate::{Alone, Held};
@@ -22,7 +24,7 @@ pub struct Tenant<'a> {
 }
 
 /// How several jobs end on one card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Together {
     /// Their peaks fit at once, with a chance of 95 % or more.
     Fit,

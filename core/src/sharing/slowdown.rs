@@ -40,6 +40,15 @@ impl Mode {
             Self::Mig => "mig",
         }
     }
+
+    /// For people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::TimeSlices => "time slices",
+            Self::Mps => "MPS",
+            Self::Mig => "MIG",
+        }
+    }
 }
 
 /// What a job asks of the device in each step.
