@@ -63,8 +63,8 @@ fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    let (output, status) = match run(arguments.command) {
-        Ok(done) => done,
+    let (output, status) = match run(&arguments.command) {
+        Ok(outcome) => outcome,
         Err(message) => return complain(&message, BAD_INPUT),
     };
     match print(&output) {
@@ -73,36 +73,30 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a command prints, and how it exits.
-fn run(task: Task) -> Result<(String, ExitCode), String> {
+/// What a task prints, and the exit status.
+fn run(task: &Task) -> Result<(String, ExitCode), String> {
+    let at =
+        |path: &Path, result: Result<String, Error>| result.map_err(|error| locate(path, &error));
     let output = match task {
-        Task::Estimate(arguments) => return answered(&arguments),
-        Task::Advise(arguments) => advise::advise(&arguments)?,
-        Task::Explain(arguments) => explain::explain(&arguments)?,
-        Task::Replay(arguments) => about(&arguments.snapshot, replay::replay(&arguments))?,
-        Task::Compare(arguments) => about(&arguments.model, compare_all(&arguments))?,
-        Task::Time(arguments) => about(&arguments.question.model, time_steps(&arguments))?,
-        Task::Scale(arguments) => about(&arguments.question.model, scale::scale(&arguments))?,
-        Task::Share(arguments) => share::share(&arguments)?,
-        Task::Capacity(arguments) => about(&arguments.model, capacity::capacity(&arguments))?,
-        Task::Pack(arguments) => pack::pack(&arguments)?,
-        Task::Scoreboard(arguments) => scoreboard::scoreboard(&arguments)?,
-        Task::Serve(arguments) => {
-            serve::serve(&arguments)?;
-            String::new()
-        }
-        Task::Spec(arguments) => about(&arguments.model, spec(&arguments.model))?,
-        Task::Schema => formats::spec::schema(),
-        Task::Operators => catalogue::operators(),
-        Task::Devices => catalogue::devices(),
-        Task::Models(arguments) => named::list(&arguments.text.join(" "))?,
+        Task::Estimate(arguments) => return answered(arguments),
+        Task::Advise(arguments) => advise::advise(arguments),
+        Task::Explain(arguments) => explain::explain(arguments),
+        Task::Replay(arguments) => at(&arguments.snapshot, replay::replay(arguments)),
+        Task::Compare(arguments) => at(&arguments.model, compare_all(arguments)),
+        Task::Time(arguments) => at(&arguments.question.model, time_steps(arguments)),
+        Task::Scale(arguments) => at(&arguments.question.model, scale::scale(arguments)),
+        Task::Share(arguments) => share::share(arguments),
+        Task::Capacity(arguments) => at(&arguments.model, capacity::capacity(arguments)),
+        Task::Pack(arguments) => pack::pack(arguments),
+        Task::Scoreboard(arguments) => scoreboard::scoreboard(arguments),
+        Task::Serve(arguments) => serve::serve(arguments).map(|()| String::new()),
+        Task::Spec(arguments) => at(&arguments.model, spec(&arguments.model)),
+        Task::Schema => Ok(formats::spec::schema()),
+        Task::Operators => Ok(catalogue::operators()),
+        Task::Devices => Ok(catalogue::devices()),
+        Task::Models(arguments) => named::list(&arguments.text.join(" ")),
     };
-    Ok((output, ExitCode::SUCCESS))
-}
-
-/// An answer about a file, whose name is part of an error.
-fn about(path: &Path, answer: Result<String, Error>) -> Result<String, String> {
-    answer.map_err(|error| locate(path, &error))
+    output.map(|output| (output, ExitCode::SUCCESS))
 }
 
 /// Prints, and whatever was printed is to be read at once.

@@ -233,7 +233,7 @@ fn as_text(asked: &[Asked], ids: &[&Value], chosen: &Run<'_>, runs: &[Run<'_>]) 
             card.cloned().unwrap_or_else(|| "none".to_owned()).into(),
             chosen
                 .chance(placed)
-                .map_or("unknown".to_owned(), |chance| format!("{chance} %"))
+                .map_or_else(|| "unknown".to_owned(), |chance| format!("{chance} %"))
                 .into(),
             why(placed, ids).into(),
         ]);

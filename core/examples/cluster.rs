@@ -83,7 +83,7 @@ fn main() -> Result<()> {
         }
     }
     if let Some(path) = std::env::args().nth(1) {
-        let rows = alibaba(&fs::read(path)?)?;
+        let rows = alibaba(&fs::read_to_string(path)?)?;
         blocks.insert("alibaba", table(&rows));
         let chosen: Vec<Row> = rows.into_iter().filter(|row| row.cards == CLUSTERS[0]).collect();
         picture("alibaba", &chosen)?;
@@ -91,7 +91,8 @@ fn main() -> Result<()> {
     let mut page = fs::read_to_string(PAGE)?;
     for (name, text) in blocks {
         let begin = format!("<!-- cluster: {name} -->");
-        let (before, rest) = page.split_once(&begin).ok_or(format!("no place for {name}"))?;
+        let (before, rest) =
+            page.split_once(&begin).ok_or_else(|| format!("no place for {name}"))?;
         let (_, after) = rest.split_once("<!-- end -->").ok_or("no end")?;
         page = format!("{before}{begin}\n\n{text}\n<!-- end -->{after}");
     }
@@ -100,12 +101,12 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn read(text: &[u8]) -> Result<Vec<Cells>> {
-    csv::Reader::from_reader(text).deserialize().map(|row| Ok(row?)).collect()
+fn read(text: &str) -> Result<Vec<Cells>> {
+    csv::Reader::from_reader(text.as_bytes()).deserialize().map(|row| Ok(row?)).collect()
 }
 
 fn fixture(name: &str) -> Result<Vec<Cells>> {
-    read(&fs::read(format!("{FIXTURES}/{name}"))?)
+    read(&fs::read_to_string(format!("{FIXTURES}/{name}"))?)
 }
 
 fn gpu() -> Result<&'static Device> {
@@ -205,12 +206,14 @@ fn picture(name: &str, rows: &[Row]) -> Result<()> {
                 (to - from).max(0.0) / longest * width
             )
         };
-        svg += &format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#222222\">{}</text>\n",
+        writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#222222\">{}</text>",
             left - 8.0,
             y + 14.0,
             row.name
-        );
+        )
+        .ok();
         svg += &bar(0.0, row.wait, "#a9c7e8");
         svg += &bar(row.wait, row.turnaround, "#2f6db3");
         let failures = if row.failures > 0 {
@@ -218,12 +221,14 @@ fn picture(name: &str, rows: &[Row]) -> Result<()> {
         } else {
             String::new()
         };
-        svg += &format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#222222\">{:.2}{failures}</text>\n",
+        writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#222222\">{:.2}{failures}</text>",
             left + row.turnaround / longest * width + 6.0,
             y + 14.0,
             row.turnaround
-        );
+        )
+        .ok();
     }
     svg += "</svg>\n";
     fs::write(format!("{PICTURES}/cluster-{name}.svg"), svg)?;
@@ -238,7 +243,7 @@ struct Workload {
     duration: u64,
     active: Share,
     load: Option<Load>,
-    /// Ours, ours at the upper end, Horus, FakeTensor, GPUMemNet.
+    /// Ours, ours at the upper end, Horus, `FakeTensor`, `GPUMemNet`.
     figures: [Option<Bytes>; 5],
 }
 
@@ -417,22 +422,18 @@ const fn scattered(n: u64) -> u64 {
     (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 20
 }
 
-fn alibaba(text: &[u8]) -> Result<Vec<Row>> {
+fn alibaba(text: &str) -> Result<Vec<Row>> {
     let runs = measured()?;
     let capacity = gpu()?.capacity;
     let milli = |bytes: Bytes| bytes.parts_of(capacity, 1000);
     let mut queue = Vec::new();
     let mut joined: Vec<(&Measured, u64)> = Vec::new();
     for pod in read(text)? {
-        let number = |name: &str| pod[name].parse::<f64>().ok().map(|n| n as i64);
-        let asked = number("gpu_milli").unwrap_or(0);
-        let (Some(created), Some(scheduled), Some(deleted)) =
-            (number("creation_time"), number("scheduled_time"), number("deletion_time"))
-        else {
-            continue;
-        };
-        let asked = u64::try_from(asked)?;
-        if pod["num_gpu"] != "1" || !(1..1000).contains(&asked) || created < BEGIN as i64 {
+        // Times end in `.0`, and those that did not happen are empty.
+        let number = |name: &str| pod[name].split('.').next()?.parse::<u64>().ok();
+        let times = ["creation_time", "scheduled_time", "deletion_time", "gpu_milli"].map(number);
+        let [Some(created), Some(scheduled), Some(deleted), Some(asked)] = times else { continue };
+        if pod["num_gpu"] != "1" || !(1..1000).contains(&asked) || created < BEGIN {
             continue;
         }
         let mut near: Vec<&Measured> =
@@ -442,11 +443,11 @@ fn alibaba(text: &[u8]) -> Result<Vec<Row>> {
             near.sort_by_key(|run| milli(run.need).abs_diff(asked));
             near.truncate(20);
         }
-        let chosen = scattered(queue.len() as u64) as usize % near.len();
+        let chosen = usize::try_from(scattered(queue.len() as u64))? % near.len();
         joined.push((near[chosen], asked));
-        let duration = u64::try_from(deleted - scheduled).unwrap_or(0).max(1) * 1000;
+        let duration = deleted.saturating_sub(scheduled).max(1) * 1000;
         queue.push(Queued {
-            submitted: (created as u64 - BEGIN) * 1000,
+            submitted: (created - BEGIN) * 1000,
             duration,
             real: near[chosen].need,
             active: Share(u32::try_from(asked * 10)?),

@@ -351,6 +351,10 @@ mod tests {
 
     const SECOND: u64 = 1000;
 
+    const fn seconds(milliseconds: u64) -> u64 {
+        milliseconds.div_euclid(SECOND)
+    }
+
     fn job(submitted: u64, seconds: u64, believed: u64, real: u64) -> Job {
         let on = On {
             duration: seconds * SECOND,
@@ -370,7 +374,7 @@ mod tests {
     /// When each began and ended, in seconds.
     fn times(outcome: &Outcome) -> Vec<(u64, u64)> {
         let ran = outcome.ended.iter().map(|ended| ended.ran.expect("it ran"));
-        ran.map(|(began, ended)| (began / SECOND, ended / SECOND)).collect()
+        ran.map(|(began, ended)| (seconds(began), seconds(ended))).collect()
     }
 
     /// Jobs that share run at once and slower; exclusive ones one after another.
@@ -380,7 +384,7 @@ mod tests {
         assert_eq!(times(&outcome(1, &jobs, "exclusive")), [(0, 100), (100, 200)]);
         let shared = outcome(1, &jobs, "first-fit");
         assert_eq!(times(&shared), [(0, 150), (0, 150)]);
-        assert_eq!((shared.busy / SECOND, shared.used), (150, 1));
+        assert_eq!((seconds(shared.busy), shared.used), (150, 1));
         let why = Reason::Shares { left: Bytes::mib(20) };
         let second = shared.placed.get(1).map(|placed| (placed.why, placed.with.clone()));
         assert_eq!(second, Some((why, vec![0])));
