@@ -100,9 +100,7 @@ fn object(about: &str) -> Value {
 
 /// What an administrator decides for all pods.
 fn parameters() -> Value {
-    let parameter = |name: &str, about: &str, schema: Value| {
-        json!({ "name": name, "in": "query", "description": about, "schema": schema })
-    };
+    let parameter = |name: &str, about: &str, schema: Value| json!({ "name": name, "in": "query", "description": about, "schema": schema });
     let text = || json!({ "type": "string" });
     let requests = json!({ "enum": ["gpumem", "memory", "nothing"], "default": "gpumem" });
     json!([
