@@ -75,7 +75,7 @@ mkdir "$work/tls"
 ca=$("$here/certificate.sh" "$work/tls" IP:127.0.0.1)
 # The configuration of nginx as it is in the ConfigMap.
 sed -n '/nginx.conf: |/,/^---/p' "$here/webhook.yaml" | sed -e '1d;$d' -e 's/^    //' \
-	-e "s, /tmp/, $work/,; s,/etc/tls,$work/tls,; s,listen 8443,listen 127.0.0.1:$tls_port," \
+	-e "s, /var/cache/nginx/, $work/,; s,/etc/tls,$work/tls,; s,listen 8443,listen 127.0.0.1:$tls_port," \
 	-e "s,127.0.0.1:8080,127.0.0.1:$web_port," >"$work/nginx.conf"
 start nginx -c "$work/nginx.conf" -g "daemon off;"
 start "$highwater" serve --listen "127.0.0.1:$web_port"
