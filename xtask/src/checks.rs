@@ -7,7 +7,7 @@ use std::{env, io};
 
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of, run};
-use crate::{progress, toolchain, tools};
+use crate::{progress, schedulers, toolchain, tools};
 
 /// A part of the checks: its name and what it does.
 type Part = (&'static str, fn() -> Result<()>);
@@ -21,6 +21,7 @@ const NATIVE: &[Part] = &[
     ("format", format),
     ("dependencies", check_dependencies),
     ("lints and tests, native", test_native),
+    ("schedulers", test_schedulers),
 ];
 
 /// Runs every part, also after one has failed, and tells at the end how each went. The page is built while the native
@@ -108,6 +109,11 @@ fn test_native() -> Result<()> {
     run(command("cargo")
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .envs(toolchain::CLIPPY))
+}
+
+/// With the program that the tests before have built.
+fn test_schedulers() -> Result<()> {
+    schedulers::test(schedulers::in_checks())
 }
 
 /// Begins to build the page, in a process of its own that prints into a file.

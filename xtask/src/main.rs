@@ -21,6 +21,7 @@
 //! | [`oracle`] | compares our events with recorded ones |
 //! | [`tidy`] | project rules that no lint checks |
 //! | [`words`] | phrases that texts for readers do not have |
+//! | [`schedulers`] | the examples for schedulers, with real ones |
 //! | [`checks`] | all checks that a change must pass |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
 
@@ -59,6 +60,8 @@ mod oracle;
 mod words;
 
 mod tidy;
+
+mod schedulers;
 
 mod checks;
 
@@ -116,6 +119,8 @@ enum Task {
         /// Some of the targets, such as `onnx`
         targets: Vec<String>,
     },
+    /// Run the examples for schedulers with a real Slurm and Ray, which are installed if they are missing
+    Schedulers,
     /// Compare the events of a real run with ours, and say where they part
     DiffOracle {
         /// A model of the zoo, such as `resnet50`; with recorded events, its ONNX file
@@ -190,6 +195,7 @@ fn perform(task: &Task) -> Result<()> {
         Task::Survey { ref list, ref formats, ref out, kept } => {
             oracle::survey(list, formats, out.as_deref(), kept)
         }
+        Task::Schedulers => schedulers::test(true),
         Task::CheckTree => tidy::check(),
     }
 }

@@ -198,6 +198,14 @@ fn other_pods_stay_as_they_are_and_their_owners_read_why() {
             pod(&[("job", FITS)], container(json!({ "nvidia.com/gpumem": "100" }))),
             "and its nvidia.com/gpumem is 100.",
         ),
+        (
+            pod(&[("job", FITS)], container(json!({ "nvidia.com/gpumem": "1k" }))),
+            "and its nvidia.com/gpumem is 1000.",
+        ),
+        (
+            pod(&[("job", FITS)], container(json!({ "nvidia.com/gpumem": "1.5Gi" }))),
+            "its limit nvidia.com/gpumem is `1.5Gi`, no whole number",
+        ),
         (pod(&[("job", FITS)], json!({ "containers": "none" })), "it is no pod"),
         (json!(7), "it is no pod"),
     ];

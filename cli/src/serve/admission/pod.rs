@@ -63,8 +63,23 @@ impl Container {
     fn limit(&self, name: &str) -> Result<Option<u64>, String> {
         let Some(limit) = self.resources.limits.get(name) else { return Ok(None) };
         let text = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);
-        text.parse().map(Some).map_err(|_| format!("its limit {name} is `{text}`, no whole number"))
+        let count = whole(&text);
+        count.map(Some).ok_or_else(|| format!("its limit {name} is `{text}`, no whole number"))
     }
+}
+
+/// COUNT: a quantity that is a whole number. API servers write 1000 as `1k`.
+fn whole(quantity: &str) -> Option<u64> {
+    let digits = quantity.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let scale = match quantity.strip_prefix(digits)? {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(scale)
 }
 
 impl Pod {
