@@ -18,7 +18,7 @@ pub(super) fn document() -> Value {
     let models = of(generator.subschema_for::<Vec<ModelLine>>());
     let schemas = generator.take_definitions(true);
     let answer = |about: &str| content(about, "application/json", &reply);
-    let failures = json!({
+    let mut one = json!({
         "400": answer("The job has an error, which the answer states"),
         "408": answer("The request did not arrive in time"),
         "413": answer("The request is too large"),
@@ -26,7 +26,6 @@ pub(super) fn document() -> Value {
         "503": answer("The queue is full; the header `Retry-After` has the seconds to wait"),
         "504": answer("The estimate took too long"),
     });
-    let mut one = failures;
     one["200"] = answer("The answer");
     json!({
         "openapi": "3.1.0",
@@ -74,19 +73,27 @@ pub(super) fn document() -> Value {
                 "summary": "List the models that can be given by name",
                 "responses": { "200": content("All models", "application/json", &models) },
             } },
-            "/healthz": { "get": {
-                "operationId": "health",
-                "summary": "State that the server runs",
-                "responses": { "200": text("It runs") },
-            } },
-            "/metrics": { "get": {
-                "operationId": "metrics",
-                "summary": "Counters for Prometheus",
-                "responses": { "200": text("OpenMetrics text") },
-            } },
+            "/healthz": health(),
+            "/metrics": metrics(),
         },
         "components": { "schemas": schemas },
     })
+}
+
+fn health() -> Value {
+    json!({ "get": {
+        "operationId": "health",
+        "summary": "State that the server runs",
+        "responses": { "200": text("It runs") },
+    } })
+}
+
+fn metrics() -> Value {
+    json!({ "get": {
+        "operationId": "metrics",
+        "summary": "Counters for Prometheus",
+        "responses": { "200": text("OpenMetrics text") },
+    } })
 }
 
 fn content(about: &str, kind: &str, schema: &Value) -> Value {

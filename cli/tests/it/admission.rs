@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::serve::{JSON, Server};
 
 /// A pod with annotations of ours and a specification.
+#[expect(clippy::needless_pass_by_value, reason = "it is made on the spot")]
 fn pod(annotations: &[(&str, &str)], spec: Value) -> Value {
     let annotations: serde_json::Map<String, Value> = annotations
         .iter()
@@ -16,6 +17,7 @@ fn pod(annotations: &[(&str, &str)], spec: Value) -> Value {
 }
 
 /// One container with limits.
+#[expect(clippy::needless_pass_by_value, reason = "they are made on the spot")]
 fn container(limits: Value) -> Value {
     json!({ "containers": [{ "name": "train", "image": "pytorch", "resources": { "limits": limits } }] })
 }
@@ -154,7 +156,7 @@ fn nodes_are_required_by_their_label() {
     let server = Server::start(&[]);
     let mut spec = container(json!({ "nvidia.com/gpu": 1 }));
     let zone = json!({ "key": "zone", "operator": "In", "values": ["a"] });
-    let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": [zone.clone()] }] });
+    let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": [zone] }] });
     spec["affinity"] =
         json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
     let object = pod(&[("job", FITS)], spec);
