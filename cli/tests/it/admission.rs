@@ -1,5 +1,6 @@
 //! `POST /v1/admission`: reviews as an API server of Kubernetes sends them, and their responses.
 #![cfg(unix)]
+#![expect(clippy::needless_pass_by_value, reason = "pods are written where they are used")]
 
 use serde_json::{Value, json};
 
@@ -154,7 +155,7 @@ fn nodes_are_required_by_their_label() {
     let server = Server::start(&[]);
     let mut spec = container(json!({ "nvidia.com/gpu": 1 }));
     let zone = json!({ "key": "zone", "operator": "In", "values": ["a"] });
-    let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": [zone.clone()] }] });
+    let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": [zone] }] });
     spec["affinity"] =
         json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
     let object = pod(&[("job", FITS)], spec);
