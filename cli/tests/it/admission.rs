@@ -207,6 +207,10 @@ fn other_pods_stay_as_they_are_and_their_owners_read_why() {
             pod(&[("job", FITS)], container(json!({ "nvidia.com/gpumem": "1.5Gi" }))),
             "its limit nvidia.com/gpumem is `1.5Gi`, no whole number",
         ),
+        (
+            pod(&[("job", FITS)], container(json!({ "nvidia.com/mig-1g.10gb": 1 }))),
+            "asks for nvidia.com/mig-1g.10gb, and slices are not checked",
+        ),
         (pod(&[("job", FITS)], json!({ "containers": "none" })), "it is no pod"),
         (json!(7), "it is no pod"),
     ];
