@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles the API server of Kubernetes 1.20 from Debian 12's source package, for test.sh, which needs no container
-# engine. Takes ten minutes on two cores and 5 GB.
+# engine. Takes ten minutes on two cores and 3 GB.
 #
 #   apt-get install dpkg-dev golang-go golang-github-modern-go-reflect2-dev
 #   examples/kubernetes/apiserver.sh FOLDER

@@ -154,13 +154,17 @@ local function requested(job)
 	for _, field in ipairs({ "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }) do
 		for entry in (job[field] or ""):gmatch("[^,]+") do
 			local name, rest = entry:match("^gres[:/](%w+)[:=]?(.*)$")
-			local count = tonumber(rest and (rest:match("(%d+)$") or 1))
+			rest = rest or ""
+			-- TYPE:COUNT, COUNT or TYPE.
+			local kind, count = rest:match("^(.+)[:=](%d+)$")
+			if not count then
+				count = rest:match("^%d+$")
+				kind = not count and rest ~= "" and rest or nil
+			end
+			count = tonumber(count or 1)
 			if name == "gpu" then
 				found.gpus = found.gpus + count
-				local kind = rest:match("^(.-):?%d*$")
-				if rest:find("^%D") and kind ~= "" then
-					found.types[#found.types + 1] = kind
-				end
+				found.types[#found.types + 1] = kind
 			elseif name == "shard" then
 				found.shards = found.shards + count
 			elseif field == "tres_per_node" then

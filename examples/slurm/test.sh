@@ -168,6 +168,12 @@ scancel --user=root
 submit 0 "$fits" --gres=gpu:t4:1
 has "--gres=shard:6 is enough"
 gets "TresPerNode=gres:gpu:t4:1"
+submit 0 "$fits" --gres=gpu:t4
+has "--gres=shard:6 is enough"
+submit 0 "$fits" --gpus=1
+has "--gres=shard:6 is enough"
+submit 0 "$fits" --gres=shard
+gets "TresPerNode=gres:shard:6"
 submit 0 "$fits" --gres=shard:9
 gets "TresPerNode=gres:shard:9"
 submit 0 "highwater: model=resnet50 batch=153" --gres=shard:3

@@ -53,16 +53,7 @@ pub(super) fn document() -> Value {
                     "413": answer("The request is too large"),
                 },
             } },
-            "/v1/admission": { "post": {
-                "operationId": "admission",
-                "summary": "Answer a Kubernetes API server about a pod: an AdmissionReview of admission.k8s.io/v1",
-                "parameters": parameters(),
-                "requestBody": object("The review with its request"),
-                "responses": {
-                    "200": object("The review with its response"),
-                    "400": answer("This is no review, or a parameter is wrong"),
-                },
-            } },
+            "/v1/admission": { "post": admission(&reply) },
             "/v1/devices": { "get": {
                 "operationId": "devices",
                 "summary": "List the GPUs",
@@ -98,6 +89,20 @@ fn metrics() -> Value {
 
 fn content(about: &str, kind: &str, schema: &Value) -> Value {
     json!({ "description": about, "content": { kind: { "schema": schema } } })
+}
+
+/// The route of Kubernetes.
+fn admission(reply: &Value) -> Value {
+    json!({
+        "operationId": "admission",
+        "summary": "Answer a Kubernetes API server about a pod: an AdmissionReview of admission.k8s.io/v1",
+        "parameters": parameters(),
+        "requestBody": object("The review with its request"),
+        "responses": {
+            "200": object("The review with its response"),
+            "400": content("This is no review, or a parameter is wrong", "application/json", reply),
+        },
+    })
 }
 
 /// A document of another specification.

@@ -1,5 +1,6 @@
 //! `POST /v1/admission`: reviews as an API server of Kubernetes sends them, and their responses.
 #![cfg(unix)]
+#![expect(clippy::needless_pass_by_value, reason = "pods are written where they are used")]
 
 use serde_json::{Value, json};
 
@@ -207,6 +208,10 @@ fn other_pods_stay_as_they_are_and_their_owners_read_why() {
         (
             pod(&[("job", FITS)], container(json!({ "nvidia.com/gpumem": "1.5Gi" }))),
             "its limit nvidia.com/gpumem is `1.5Gi`, no whole number",
+        ),
+        (
+            pod(&[("job", FITS)], container(json!({ "nvidia.com/mig-1g.10gb": 1 }))),
+            "asks for nvidia.com/mig-1g.10gb, and slices are not checked",
         ),
         (pod(&[("job", FITS)], json!({ "containers": "none" })), "it is no pod"),
         (json!(7), "it is no pod"),

@@ -13,6 +13,8 @@ pub(super) const PREFIX: &str = "highwater.dev/";
 const GPU: &str = "nvidia.com/gpu";
 /// MiB of GPU memory of a container, which HAMi enforces.
 const GPUMEM: &str = "nvidia.com/gpumem";
+/// How slices of GPUs begin: `nvidia.com/mig-1g.10gb`.
+const MIG: &str = "nvidia.com/mig-";
 /// The label of nodes with the GPU's name, of NVIDIA's GPU feature discovery.
 const PRODUCT: &str = "nvidia.com/gpu.product";
 /// The label of nodes with the GPU's memory in MiB.
@@ -112,10 +114,16 @@ impl Pod {
         found.ok_or_else(|| "it has no container of that name".to_owned())
     }
 
-    /// COUNT: GPUs of a container.
+    /// COUNT: whole GPUs of a container.
+    ///
+    /// # Errors
+    /// It asks for slices of GPUs, or the limit is no number.
     pub(super) fn gpus(&self, container: usize) -> Result<u64, String> {
-        let container = self.parts.spec.containers.get(container);
-        container.map_or(Ok(None), |container| container.limit(GPU)).map(|gpus| gpus.unwrap_or(1))
+        let Some(container) = self.parts.spec.containers.get(container) else { return Ok(1) };
+        if let Some(slice) = container.resources.limits.keys().find(|name| name.starts_with(MIG)) {
+            return Err(format!("it asks for {slice}, and slices are not checked"));
+        }
+        Ok(container.limit(GPU)?.unwrap_or(1))
     }
 
     /// Ids of the GPUs that it may get: those of its annotation, else those of the nodes that it selects, else all of
