@@ -4,7 +4,8 @@
 //! `cargo run --release -p highwater-core --example cluster -- [openb_pod_list_default.csv]`
 //!
 //! The argument is a table of Alibaba's cluster-trace-gpu-v2023. Its authors state no licence, so it is not here;
-//! without it, what comes from it is left as it is. Run it in the root of the repository.
+//! without it, what comes from it is left as it is. With a number behind it, jobs are joined with other runs, and that
+//! table is printed instead. Run it in the root of the repository.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
 #![expect(
     clippy::cast_precision_loss,
@@ -74,6 +75,11 @@ struct Row {
 }
 
 fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [path, seed] = arguments.as_slice() {
+        println!("{}", table(&alibaba(&fs::read_to_string(path)?, seed.parse()?)?));
+        return Ok(());
+    }
     let mut blocks = BTreeMap::new();
     for (trace, block) in TRACES {
         let rows = carma(trace)?;
@@ -82,8 +88,8 @@ fn main() -> Result<()> {
             picture(block, &rows)?;
         }
     }
-    if let Some(path) = std::env::args().nth(1) {
-        let rows = alibaba(&fs::read_to_string(path)?)?;
+    if let Some(path) = arguments.first() {
+        let rows = alibaba(&fs::read_to_string(path)?, 0)?;
         blocks.insert("alibaba", table(&rows));
         let chosen: Vec<Row> = rows.into_iter().filter(|row| row.cards == CLUSTERS[0]).collect();
         picture("alibaba", &chosen)?;
@@ -422,7 +428,7 @@ const fn scattered(n: u64) -> u64 {
     (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 20
 }
 
-fn alibaba(text: &str) -> Result<Vec<Row>> {
+fn alibaba(text: &str, seed: u64) -> Result<Vec<Row>> {
     let runs = measured()?;
     let capacity = gpu()?.capacity;
     let milli = |bytes: Bytes| bytes.parts_of(capacity, 1000);
@@ -443,7 +449,7 @@ fn alibaba(text: &str) -> Result<Vec<Row>> {
             near.sort_by_key(|run| milli(run.need).abs_diff(asked));
             near.truncate(20);
         }
-        let chosen = usize::try_from(scattered(queue.len() as u64))? % near.len();
+        let chosen = usize::try_from(scattered(queue.len() as u64 + (seed << 32)))? % near.len();
         joined.push((near[chosen], asked));
         let duration = deleted.saturating_sub(scheduled).max(1) * 1000;
         queue.push(Queued {

@@ -10,8 +10,9 @@
 //!   all: those that share multiprocessors, caches or DRAM slow each other.
 //! - **MIG**: a slice is a device of its own.
 //!
-//! Only the width of the range was fitted. `tests/fixtures/sharing/slowdown.txt` compares MPS with measured pairs. Hosts and data
-//! loaders of several jobs share the processor, which is not counted.
+//! No constant was fitted but the width of the range; the rules were chosen with the measured pairs in sight, with which
+//! `tests/fixtures/sharing/slowdown.txt` compares MPS. Hosts and data loaders of several jobs share the processor, which
+//! is not counted.
 
 use crate::estimate::Alone;
 use crate::time::{Picoseconds, Run};
