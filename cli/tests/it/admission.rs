@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::serve::{JSON, Server};
 
 /// A pod with annotations of ours and a specification.
-#[expect(clippy::needless_pass_by_value, reason = "it is made on the spot")]
 fn pod(annotations: &[(&str, &str)], spec: Value) -> Value {
     let annotations: serde_json::Map<String, Value> = annotations
         .iter()
@@ -18,7 +17,6 @@ fn pod(annotations: &[(&str, &str)], spec: Value) -> Value {
 }
 
 /// One container with limits.
-#[expect(clippy::needless_pass_by_value, reason = "they are made on the spot")]
 fn container(limits: Value) -> Value {
     json!({ "containers": [{ "name": "train", "image": "pytorch", "resources": { "limits": limits } }] })
 }
