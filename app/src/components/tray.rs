@@ -256,7 +256,7 @@ fn card(card: &Card, jobs: &[Job], ask: Callback<Ask>) -> impl IntoView + use<> 
         >
             <span class="tray-card-name">{card.name.clone()}</span>
             <span class="tray-bar" aria-hidden="true">
-                {segments} <span class="tray-end" style:left=end></span>
+                {segments} {(sum > card.usable).then(|| view! { <span class="tray-end" style:left=end></span> })}
             </span>
             <span class="number">{used} {size(card.usable)}</span>
             <span class=class>{says}</span>
