@@ -159,14 +159,28 @@ impl OnDevice {
         changed.collect()
     }
 
-    /// SIZE: the least that may be reserved with which the run survives, to a large segment's size.
+    /// SIZE: the least that may be reserved with which the run survives, as it does with all that is more, to a large
+    /// segment's size.
+    ///
+    /// It may survive with less than that: where the cache is given back decides how memory is cut into segments.
     fn least_limit(&self) -> Bytes {
         const STEP: Bytes = Bytes::mib(2);
+        /// COUNT: limits that are tried between the peaks of allocated and reserved memory.
+        const TRIED: u64 = 16;
         let survives = |limit: Bytes| {
             let replay: Replay = allocator::replay(self.trace(), &self.settings, Some(limit));
             replay.out_of_memory.is_none()
         };
-        let (mut fails, mut fits) = (self.unlimited.allocated.bytes, self.unlimited.reserved.bytes);
+        let (allocated, reserved) = (self.unlimited.allocated.bytes, self.unlimited.reserved.bytes);
+        let part = Bytes((reserved - allocated).0.div_ceil(TRIED)).max(STEP);
+        let (mut fails, mut fits) = (allocated, reserved);
+        while fits > allocated + part {
+            if !survives(fits - part) {
+                fails = fits - part;
+                break;
+            }
+            fits = fits - part;
+        }
         while fits - fails > STEP {
             let middle = Bytes(fails.0.midpoint(fits.0));
             if survives(middle) { fits = middle } else { fails = middle }

@@ -26,6 +26,7 @@ mod inference;
 mod inputs;
 mod keras;
 mod levers;
+mod limits;
 mod loops;
 mod losses;
 mod measured;
