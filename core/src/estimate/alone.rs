@@ -179,7 +179,7 @@ impl OnDevice {
                 fails = fits - part;
                 break;
             }
-            fits = fits - part;
+            fits -= part;
         }
         while fits - fails > STEP {
             let middle = Bytes(fails.0.midpoint(fits.0));
