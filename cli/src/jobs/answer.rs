@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_core::device::Interval;
+use highwater_core::device::{self as core_device, Interval};
 use highwater_core::diagnostic::Diagnostic;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::export::{DeviceAnswer, JsonConfig};
@@ -109,6 +109,34 @@ pub(crate) struct Device {
     /// Step time and utilisation, where they are asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<Time>,
+    /// The slices on which the run fits, the smallest first, where they are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slices: Option<Vec<Slice>>,
+}
+
+/// A slice of a GPU, by MIG.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Slice {
+    /// Its id as a GPU of its own: `a100-80gb-1g.10gb`.
+    id: String,
+    /// Its profile: `1g.10gb`, as `nvidia.com/mig-1g.10gb` in Kubernetes.
+    profile: String,
+    /// What the process is expected to need on it.
+    need: u64,
+    /// Percent: the chance that the run fits on it.
+    chance: Option<u64>,
+}
+
+impl Slice {
+    /// How a run ends on a slice.
+    pub(crate) fn of(device: &core_device::Device, verdict: &DeviceVerdict) -> Self {
+        Self {
+            id: device.id.to_owned(),
+            profile: device.nameplate.to_owned(),
+            need: verdict.need.0,
+            chance: verdict.chance,
+        }
+    }
 }
 
 /// Two ends.
@@ -251,6 +279,7 @@ impl Device {
         answer: &DeviceAnswer,
         largest: Option<LargestBatch>,
         time: Option<Result<Timing, Error>>,
+        slices: Option<Vec<Slice>>,
     ) -> Self {
         let verdict: &DeviceVerdict = &answer.verdict;
         let ends = |Interval { low: Bytes(low), high: Bytes(high) }| Ends { low, high };
@@ -271,6 +300,7 @@ impl Device {
                 with_flush: found.with_flush,
             }),
             time: time.map(|time| Time::of(&time)),
+            slices,
         }
     }
 }

@@ -9,10 +9,11 @@ use std::time::SystemTime;
 use highwater_core::config::PyTorch;
 use highwater_core::estimate::{LargestBatch, Stages, Timings};
 use highwater_core::formats::catalogue;
-use highwater_core::{Config, Error, Model, recipe};
+use highwater_core::report::Verdict;
+use highwater_core::{Config, Error, Model, device, recipe};
 use serde_json::Value;
 
-use super::answer::{Answer, Device, Failure, Reply};
+use super::answer::{Answer, Device, Failure, Reply, Slice};
 use super::files::Files;
 use super::job::{Job, Source};
 use crate::answer::{self, Asked};
@@ -134,10 +135,15 @@ impl Engine {
             // How far a batch can go is unknown where not all that it takes is.
             job.largest.then(LargestBatch::default)
         }));
+        let mut slices = Vec::new();
+        for device in &devices {
+            let found = job.slices.then(|| slices_for(model, config, device, stages));
+            slices.push(found.transpose().map_err(failure)?);
+        }
         let mut timings = Timings::new(model, config, stages);
-        let devices = devices.iter().zip(&verdicts).zip(largest);
-        let devices = devices.map(|((device, verdict), largest)| {
-            Device::of(&report, verdict, largest, job.time.then(|| timings.on(device)))
+        let devices = devices.iter().zip(&verdicts).zip(largest).zip(slices);
+        let devices = devices.map(|(((device, verdict), largest), slices)| {
+            Device::of(&report, verdict, largest, job.time.then(|| timings.on(device)), slices)
         });
         let devices = devices.collect();
         Ok(Answer::of(called(model), &report, devices))
@@ -212,6 +218,23 @@ impl Engine {
         }
         model
     }
+}
+
+/// The slices of a GPU on which a run surely fits, the smallest first.
+fn slices_for(
+    model: &Model,
+    config: &Config,
+    device: &device::Device,
+    stages: &mut Stages,
+) -> Result<Vec<Slice>, Error> {
+    let mut found = Vec::new();
+    for slice in device::slices(device.id) {
+        let verdict = model.verdict(config, slice.id, stages)?;
+        if verdict.verdict == Verdict::Fits {
+            found.push(Slice::of(slice, &verdict));
+        }
+    }
+    Ok(found)
 }
 
 /// A model with the settings of a recipe, which may name the model.

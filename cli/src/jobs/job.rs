@@ -43,6 +43,8 @@ pub(crate) struct Job {
     pub(crate) largest: bool,
     /// Whether step time and utilisation are estimated.
     pub(crate) time: bool,
+    /// Whether the slices of each GPU are searched on which the run fits, by MIG.
+    pub(crate) slices: bool,
 }
 
 /// A text, or an object that a file could have.
@@ -56,7 +58,7 @@ pub(crate) enum Source {
 }
 
 /// The keys of a job.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "id",
     "model",
     "recipe",
@@ -68,6 +70,7 @@ const KEYS: [&str; 11] = [
     "devices",
     "largest",
     "time",
+    "slices",
 ];
 
 /// COUNT: GPUs that a job may name.

@@ -44,6 +44,8 @@ pub(super) enum Request {
     Gpumem,
     /// A node whose GPUs have enough memory, by the label `nvidia.com/gpu.memory`.
     Memory,
+    /// A slice instead of a whole GPU, by MIG: the smallest on which it fits.
+    Mig,
     /// Nothing: pods are only checked.
     Nothing,
 }
@@ -54,9 +56,10 @@ impl Request {
         match name {
             "gpumem" => Ok(Self::Gpumem),
             "memory" => Ok(Self::Memory),
+            "mig" => Ok(Self::Mig),
             "nothing" => Ok(Self::Nothing),
             _ => Err(format!(
-                "the annotation {}request is `{name}`; it can be gpumem, memory or nothing",
+                "the annotation {}request is `{name}`; it can be gpumem, memory, mig or nothing",
                 pod::PREFIX
             )),
         }
@@ -95,6 +98,13 @@ struct OnDevice {
     verdict: String,
     sentence: String,
     requests: Option<Requests>,
+    #[serde(default)]
+    slices: Vec<Slice>,
+}
+
+#[derive(Deserialize)]
+struct Slice {
+    profile: String,
 }
 
 #[derive(Deserialize)]
@@ -198,7 +208,8 @@ impl Question {
         if gpus > 1 && !words.contains("gpus") {
             return Err(format!("it asks for {gpus} GPUs, and its job has no gpus="));
         }
-        let job = json!({"words": words, "devices": devices}).to_string();
+        let slices = request == Request::Mig;
+        let job = json!({"words": words, "devices": devices, "slices": slices}).to_string();
         Ok(Some(Self { pod, container, request, job }))
     }
 
@@ -234,6 +245,10 @@ impl Question {
                 let label = memory_mib.saturating_mul(of_label).div_ceil(usable);
                 Ok(self.pod.with_memory_label(label))
             }
+            Request::Mig => match profile(&fits) {
+                Ok(profile) => self.pod.with_slice(self.container, profile),
+                Err(why) => Err(format!("Highwater: {why}, so the pod stays as it is.")),
+            },
         };
         Ok(match patch {
             Ok(mut patch) => {
@@ -242,5 +257,21 @@ impl Question {
             }
             Err(warning) => Decision::Warned(vec![warning]),
         })
+    }
+}
+
+/// The profile of the smallest slice on which the pod fits, on any of its GPUs.
+fn profile(devices: &[OnDevice]) -> Result<&str, String> {
+    let profiles = devices.iter().map(|device| device.slices.first().map(|slice| &*slice.profile));
+    let Some(mut profiles) = profiles.collect::<Option<Vec<_>>>() else {
+        return Err("it does not surely fit on a slice of each of its GPUs".to_owned());
+    };
+    profiles.dedup();
+    match profiles.as_slice() {
+        [one] => Ok(one),
+        several => {
+            let several = several.join(" and ");
+            Err(format!("its GPUs have different slices for it ({several})"))
+        }
     }
 }

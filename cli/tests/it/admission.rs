@@ -151,6 +151,26 @@ fn a_pod_that_fits_on_no_gpu_of_its_nodes_is_refused() {
 }
 
 #[test]
+fn a_pod_gets_the_smallest_slice_instead_of_a_gpu() {
+    let server = Server::start(&[]);
+    let object = || pod(&[("job", FITS)], container(json!({ "nvidia.com/gpu": "1", "cpu": "4" })));
+    let patch = patch(&respond(&server, "?devices=a100-80gb&request=mig", &object()));
+    let expected = json!({
+        "limits": { "cpu": "4", "nvidia.com/mig-1g.10gb": "1" },
+        "requests": { "nvidia.com/mig-1g.10gb": "1" },
+    });
+    assert_eq!(patch[0]["value"], expected);
+    for (devices, part) in [
+        ("a100-80gb,a30", "different slices for it (1g.10gb and 1g.6gb)"),
+        ("a100-80gb,t4", "does not surely fit on a slice of each of its GPUs"),
+    ] {
+        let query = format!("?devices={devices}&request=mig");
+        let warnings = warnings(&respond(&server, &query, &object()));
+        assert!(warnings.contains(part), "{warnings}");
+    }
+}
+
+#[test]
 fn nodes_are_required_by_their_label() {
     let server = Server::start(&[]);
     let mut spec = container(json!({ "nvidia.com/gpu": 1 }));
@@ -188,7 +208,7 @@ fn other_pods_stay_as_they_are_and_their_owners_read_why() {
             "Highwater did not check this pod: there is no",
         ),
         (pod(&[("job", "resnet50")], one()), "`resnet50` is not KEY=VALUE"),
-        (pod(&[("job", FITS), ("request", "all")], one()), "can be gpumem, memory or nothing"),
+        (pod(&[("job", FITS), ("request", "all")], one()), "can be gpumem, memory, mig or nothing"),
         (pod(&[("job", FITS), ("container", "main")], one()), "no container of that name"),
         (pod(&[("job", FITS)], json!({ "containers": [] })), "no container"),
         (

@@ -58,11 +58,6 @@ impl Together {
 
     /// Percent of the time: peaks that meet more often are no way to share a card.
     const RARELY: u32 = 50;
-
-    /// Whether all of them are expected to survive, without a change to their code.
-    pub const fn survive(self) -> bool {
-        matches!(self, Self::Fit | Self::LikelyFit)
-    }
 }
 
 /// What there is to know of several jobs' memory on one card.

@@ -189,6 +189,23 @@ impl Pod {
         Ok(vec![json!({"op": "add", "path": path, "value": resources})])
     }
 
+    /// Gives a container a slice with this profile instead of a whole GPU.
+    pub(super) fn with_slice(&self, container: usize, profile: &str) -> Result<Vec<Value>, String> {
+        if self.gpus(container)? > 1 {
+            return Err("Highwater: a pod of several GPUs gets no slice.".to_owned());
+        }
+        let path = format!("/spec/containers/{container}/resources");
+        let mut resources = self.object.pointer(&path).cloned().unwrap_or_else(|| json!({}));
+        for kind in ["limits", "requests"] {
+            let listed = within(&mut resources, kind);
+            *within(listed, &[MIG, profile].concat()) = json!("1");
+            if let Some(listed) = listed.as_object_mut() {
+                listed.remove(GPU);
+            }
+        }
+        Ok(vec![json!({"op": "add", "path": path, "value": resources})])
+    }
+
     /// Requires nodes whose GPUs have this memory.
     pub(super) fn with_memory_label(&self, mib: u64) -> Vec<Value> {
         // `Gt` is the only comparison that there is.
