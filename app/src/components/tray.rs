@@ -15,7 +15,7 @@ use leptos::prelude::*;
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use super::later::Draw;
-use super::parts::{Code, column, size};
+use super::parts::{Code, column, prose, size};
 use crate::model::shared::{Ask, Card, Job, Shared, Told};
 use crate::words::format::{length, share};
 use crate::words::language::{fill, tr};
@@ -90,7 +90,7 @@ fn told(shared: &Shared, ask: Callback<Ask>) -> impl IntoView + use<> {
     let jobs = jobs.map(|(at, one)| job(at, one, &shared.cards, ask)).collect_view();
     let cards = shared.cards.iter().map(|one| card(one, &shared.jobs, ask)).collect_view();
     view! {
-        <p class="times-lead" role="status">{lead}</p>
+        <p class="times-lead" role="status">{prose(&lead)}</p>
         <p class="panel-note">
             {tr("Each model that you open joins these jobs. Drag a job onto a card, or choose its card.")}
         </p>
@@ -129,7 +129,10 @@ fn lead(card: &Card, shared: &Shared) -> String {
             fill("With {mode}, steps take {least} to {most} times as long.", &parts)
         })
     };
-    let costs: Vec<_> = told.slowed.iter().filter_map(cost).collect();
+    let fails =
+        matches!(told.verdict, Together::DoNotFit | Together::NotAlone | Together::UnlessPeaksMeet);
+    let steps = told.slowed.iter().filter(|_| !fails);
+    let costs: Vec<_> = steps.filter_map(cost).collect();
     [sentence, costs.join(" ")].join(" ")
 }
 
