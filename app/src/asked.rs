@@ -15,6 +15,8 @@ use highwater_core::formats::spec::kinds::TABLE;
 use highwater_core::levers::{LEVERS, WAYS};
 use highwater_core::observed::Cause;
 use highwater_core::serving::{Engine, KvType};
+use highwater_core::sharing::Together;
+use highwater_core::sharing::slowdown::Mode;
 use highwater_core::trace::{Category, Phase};
 
 use crate::model::examples::EXAMPLES;
@@ -253,6 +255,8 @@ fn from_tables() -> BTreeSet<String> {
         asked.extend([lever.title.to_owned(), lever.cost.about().to_owned()]);
     }
     asked.extend(WAYS.map(|way| way.name.to_owned()));
+    asked.extend(Together::ALL.map(|verdict| verdict.label().to_owned()));
+    asked.extend(Mode::ALL.map(|mode| mode.label().to_owned()));
     for lesson in LESSONS {
         asked.insert(lesson.title.to_owned());
         for step in lesson.steps {

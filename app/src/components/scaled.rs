@@ -23,10 +23,6 @@ use crate::words::format::{self, length, share};
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
 
-/// Where what answers does not arrive.
-const ABSENT: &str = "What answers for several GPUs did not arrive. Is the page still reachable? Choose another tab, \
-                      then this one.";
-
 /// What draws the table of numbers of GPUs.
 ///
 /// # Errors
@@ -60,7 +56,10 @@ pub(crate) fn ScaledView(
     let body = move || {
         let report = report.get()?;
         if !did_arrive.get() {
-            return Some(view! { <p>{tr(ABSENT)}</p> }.into_any());
+            return Some(view! { <p>{tr(
+                "What answers for several GPUs did not arrive. Is the page still reachable? Choose another tab, then this \
+                 one.",
+            )}</p> }.into_any());
         }
         Some(known.with(|known| told(&known.0, &report, on_config)).into_any())
     };

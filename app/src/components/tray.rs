@@ -237,7 +237,7 @@ fn card(card: &Card, jobs: &[Job], ask: Callback<Ask>) -> impl IntoView + use<> 
             let chance = told
                 .chance
                 .map(|percent| fill(", chance {chance}", &[("chance", &chance(percent))]));
-            tr(said(told.verdict)) + &chance.unwrap_or_default()
+            tr(told.verdict.label()) + &chance.unwrap_or_default()
         }
         (None, _) => tr("Asking…"),
     };
@@ -264,18 +264,6 @@ fn card(card: &Card, jobs: &[Job], ask: Callback<Ask>) -> impl IntoView + use<> 
             <span class="number">{used} {size(card.usable)}</span>
             <span class=class>{says}</span>
         </li>
-    }
-}
-
-const fn said(verdict: Together) -> &'static str {
-    match verdict {
-        Together::Fit => "fit",
-        Together::LikelyFit => "likely fit",
-        Together::WithLimits => "fit only with limits",
-        Together::UnlessPeaksMeet => "do not fit unless peaks do not meet",
-        Together::NotKnown => "not known",
-        Together::DoNotFit => "do not fit",
-        Together::NotAlone => "one does not fit alone",
     }
 }
 

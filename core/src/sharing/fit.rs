@@ -56,6 +56,30 @@ impl Together {
         }
     }
 
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Fit,
+        Self::LikelyFit,
+        Self::WithLimits,
+        Self::UnlessPeaksMeet,
+        Self::NotKnown,
+        Self::DoNotFit,
+        Self::NotAlone,
+    ];
+
+    /// In words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Fit => "fit",
+            Self::LikelyFit => "likely fit",
+            Self::WithLimits => "fit only with limits",
+            Self::UnlessPeaksMeet => "do not fit unless peaks do not meet",
+            Self::NotKnown => "not known",
+            Self::DoNotFit => "do not fit",
+            Self::NotAlone => "one does not fit alone",
+        }
+    }
+
     /// Percent of the time: peaks that meet more often are no way to share a card.
     const RARELY: u32 = 50;
 }
