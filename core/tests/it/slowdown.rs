@@ -128,9 +128,8 @@ impl Errors {
         let off = likely / truth - 1.0;
         self.all.push(off.abs());
         self.signed += off;
-        // Rates of the same pair measured twice differ by some percent.
         self.inside += usize::from(least <= truth && truth <= most);
-        self.below += usize::from(truth < least * 0.95);
+        self.below += usize::from(truth < least);
     }
 
     fn line(&mut self, name: &str) -> String {
