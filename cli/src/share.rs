@@ -4,29 +4,27 @@ mod json;
 mod text;
 
 use std::path::PathBuf;
-use std::thread;
 
 use highwater_core::device::{self, Device};
 use highwater_core::estimate::{Alone, Offer, Stages};
-use highwater_core::sharing::slowdown::{Load, Mode, Slowed, slowed};
+use highwater_core::sharing::slowdown::{self, Mode, Slowed};
 use highwater_core::sharing::{Fit, Partition, Tenant};
 use highwater_core::{Config, Error, Model};
+use rayon::prelude::*;
 
 use crate::args::{Sharing, Training};
 
 /// A job, and what it does alone on the card.
 #[derive(Debug)]
 struct Job {
-    /// What it is called in answers.
+    /// What it is called in answers: its model and its own settings. Jobs with equal names are off by as much.
     name: String,
-    /// What tells it from jobs that are off by as much.
-    key: String,
     alone: Alone,
     /// How it ends on each slice of the card.
     offers: Vec<Offer>,
 }
 
-/// All that is said of jobs on a card.
+/// The answer about jobs on a card.
 #[derive(Debug)]
 struct Answer {
     card: &'static Device,
@@ -51,7 +49,7 @@ pub(crate) fn share(arguments: &Sharing) -> Result<String, String> {
     }
     let jobs = alone(&asked, card)?;
     let tenants: Vec<_> =
-        jobs.iter().map(|job| Tenant { name: &job.key, alone: &job.alone }).collect();
+        jobs.iter().map(|job| Tenant { name: &job.name, alone: &job.alone }).collect();
     let Some(fit) = Fit::of(&tenants) else { return Err("there is no job".to_owned()) };
     let offers: Vec<_> = jobs
         .iter()
@@ -61,10 +59,7 @@ pub(crate) fn share(arguments: &Sharing) -> Result<String, String> {
         })
         .collect();
     let partition = Partition::of(&offers);
-    let loads: Option<Vec<_>> = jobs.iter().map(|job| Load::of(&job.alone)).collect();
-    let slowed = loads.map_or_else(Vec::new, |loads| {
-        [Mode::TimeSlices, Mode::Mps].map(|mode| (mode, slowed(&loads, mode))).into()
-    });
+    let slowed = slowdown::of_all(jobs.iter().map(|job| &job.alone));
     let answer = Answer { card, jobs, fit, slowed, partition };
     Ok(if arguments.json { json::render(&answer) } else { text::render(&answer) })
 }
@@ -94,24 +89,16 @@ impl Asked {
     }
 }
 
-/// What each job does alone on the card; a thread for each that runs something else.
+/// What each job does alone on the card.
 fn alone(asked: &[Asked], card: &'static Device) -> Result<Vec<Job>, String> {
-    let work = |job: &Asked| -> Result<(Alone, Vec<Offer>), Error> {
+    let work = |job: &Asked| -> Result<Job, Error> {
         let mut stages = Stages::default();
         let alone = job.model.alone(&job.config, card.id, &mut stages)?;
-        Ok((alone, job.model.offers(&job.config, card.id, &mut stages)?))
+        let offers = job.model.offers(&job.config, card.id, &mut stages)?;
+        Ok(Job { name: job.name.clone(), alone, offers })
     };
-    let found: Vec<_> = thread::scope(|scope| {
-        let running: Vec<_> = asked.iter().map(|job| scope.spawn(|| work(job))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
-            Ok(found) => found,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        running.into_iter().map(join).collect()
-    });
-    let jobs = asked.iter().zip(found).map(|(asked, found)| {
-        let (alone, offers) = found.map_err(|error| crate::locate(asked.name.as_ref(), &error))?;
-        Ok(Job { name: asked.name.clone(), key: asked.name.clone(), alone, offers })
-    });
-    jobs.collect()
+    asked
+        .par_iter()
+        .map(|job| work(job).map_err(|error| crate::locate(job.name.as_ref(), &error)))
+        .collect()
 }

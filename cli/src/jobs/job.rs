@@ -106,7 +106,8 @@ impl Job {
         (id, Self::of(object))
     }
 
-    fn of(mut object: Map<String, Value>) -> Result<Self, Failure> {
+    /// Reads a job that is JSON already.
+    pub(super) fn of(mut object: Map<String, Value>) -> Result<Self, Failure> {
         words::expand(&mut object)?;
         if let Some(key) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(unknown("a job", key, &KEYS).at(key));

@@ -44,7 +44,7 @@ const KEYS: [&str; 3] = ["submitted", "duration", "steps"];
 const HOUR: u64 = 3_600_000;
 
 impl OnDevice {
-    /// SIZE: the upper end of what nine runs in ten need; what is expected where the end is unknown.
+    /// SIZE: the upper end of what nine runs in ten need; `None` where it is unknown.
     pub(crate) fn upper(&self) -> Option<Bytes> {
         self.alone.verdict.interval.map(|interval| interval.high)
     }
@@ -75,18 +75,18 @@ impl Engine {
         text: &[u8],
         kinds: &[&'static Device],
     ) -> (Value, Result<Packed, Failure>) {
-        let Ok(Value::Object(mut object)) = serde_json::from_slice(text) else {
+        let Ok(Value::Object(object)) = serde_json::from_slice(text) else {
             let (id, job) = Job::read(text);
             let nothing = Failure::new("bad-job", "a job is a JSON object");
             return (id, Err(job.err().unwrap_or(nothing)));
         };
         let id = object.get("id").cloned().unwrap_or_default();
-        (id, self.packed(&mut object, kinds))
+        (id, self.packed(object, kinds))
     }
 
     fn packed(
         &self,
-        object: &mut Map<String, Value>,
+        mut object: Map<String, Value>,
         kinds: &[&'static Device],
     ) -> Result<Packed, Failure> {
         let mut numbers = [None; KEYS.len()];
@@ -97,8 +97,7 @@ impl Engine {
         let [submitted, duration, steps] = numbers;
         let names = kinds.iter().map(|device| Value::from(device.id)).collect();
         object.insert("devices".to_owned(), Value::Array(names));
-        let text = Value::Object(std::mem::take(object)).to_string();
-        let job = Job::read(text.as_bytes()).1?;
+        let job = Job::of(object)?;
         let model = self.model(&job)?;
         let failure = |error: Error| Failure::of(&error);
         let config = job.over(model.defaults())?;

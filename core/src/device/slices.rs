@@ -7,13 +7,11 @@
 use super::table::{AMPERE, BLACKWELL, HOPPER};
 use super::{Device, Provenance, Totals};
 
-/// Which part of a card a slice is.
+/// Which part of a card a slice is; its profile, `3g.40gb`, is the device's nameplate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// Id of the card.
     pub card: &'static str,
-    /// Name of the profile: `3g.40gb`.
-    pub profile: &'static str,
     /// COUNT: slices of memory, with their L2 and bandwidth.
     pub memory: u64,
     /// COUNT: slices of memory that the card has.
@@ -24,7 +22,7 @@ pub struct Slice {
     pub starts: &'static [u64],
 }
 
-const SEVEN: Slice = Slice { card: "", profile: "", memory: 8, of: 8, compute: 7, starts: &[0] };
+const SEVEN: Slice = Slice { card: "", memory: 8, of: 8, compute: 7, starts: &[0] };
 const FOUR: Slice = Slice { memory: 4, compute: 4, ..SEVEN };
 const THREE: Slice = Slice { compute: 3, starts: &[0, 4], ..FOUR };
 const TWO: Slice = Slice { memory: 2, compute: 2, starts: &[0, 2, 4], ..SEVEN };
@@ -49,7 +47,7 @@ macro_rules! slice {
             nameplate: $profile,
             capacity: Totals::bytes($memory),
             multiprocessors: $processors,
-            slice: Some(Slice { card: $card, profile: $profile, ..$part }),
+            slice: Some(Slice { card: $card, ..$part }),
             ..$kind
         }
     };

@@ -108,8 +108,6 @@ pub struct Fit {
     pub meet: Share,
     /// What each may reserve, so that none takes what another needs; none where that is not enough.
     pub limits: Vec<Limit>,
-    /// The position of the first job that does not even fit alone.
-    pub too_large: Option<usize>,
 }
 
 /// What one of several processes may reserve.
@@ -161,7 +159,6 @@ impl Fit {
             least,
             meet,
             limits: limits(jobs, usable - contexts, capacity),
-            too_large: jobs.iter().position(|job| job.alone.verdict.verdict.fails()),
         })
     }
 

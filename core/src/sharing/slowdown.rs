@@ -195,6 +195,14 @@ pub fn slowed(loads: &[Load], mode: Mode) -> Vec<Slowed> {
         .collect()
 }
 
+/// How long the steps of jobs take that share a whole card, by each way of sharing it; none where a job has no step.
+pub fn of_all<'a>(jobs: impl IntoIterator<Item = &'a Alone>) -> Vec<(Mode, Vec<Slowed>)> {
+    let loads: Option<Vec<_>> = jobs.into_iter().map(Load::of).collect();
+    loads.map_or_else(Vec::new, |loads| {
+        [Mode::TimeSlices, Mode::Mps].map(|mode| (mode, slowed(&loads, mode))).into()
+    })
+}
+
 /// Whose kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use highwater_core::device::{self, Device, USUAL};
 use highwater_core::estimate::{Alone, Offer, Stages};
-use highwater_core::sharing::slowdown::{Load, Mode, Slowed, slowed};
+use highwater_core::sharing::slowdown::{self, Mode, Slowed};
 use highwater_core::sharing::{Fit, Partition, Tenant};
 use highwater_core::{Config, Error, Model};
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
@@ -162,12 +162,10 @@ fn told(jobs: &[(&Job, &Alone)]) -> Option<Told> {
     let tenants: Vec<_> =
         jobs.iter().zip(&keys).map(|((_, alone), name)| Tenant { name, alone }).collect();
     let fit = Fit::of(&tenants)?;
-    let loads: Option<Vec<_>> = jobs.iter().map(|(_, alone)| Load::of(alone)).collect();
-    let by_mode = |mode: Mode| {
-        let loads = loads.as_ref()?;
-        let steps = slowed(loads, mode).iter().map(Slowed::slowdowns).collect();
-        Some((mode.label().to_owned(), steps))
+    let by_mode = |(mode, steps): (Mode, Vec<Slowed>)| {
+        (mode.label().to_owned(), steps.iter().map(Slowed::slowdowns).collect())
     };
+    let slowed = slowdown::of_all(jobs.iter().map(|(_, alone)| *alone));
     let offers: Vec<_> = jobs
         .iter()
         .map(|(job, alone)| {
@@ -195,7 +193,7 @@ fn told(jobs: &[(&Job, &Alone)]) -> Option<Told> {
         sentence: fit.sentence(),
         verdict: fit.verdict,
         chance: fit.chance,
-        slowed: [Mode::TimeSlices, Mode::Mps].into_iter().filter_map(by_mode).collect(),
+        slowed: slowed.into_iter().map(by_mode).collect(),
         slices,
         limits,
     })
