@@ -9,6 +9,7 @@ use highwater_core::levers::{Facts, LEVERS, Plan, Pulled, Search, Searched};
 use highwater_core::report::Report;
 use highwater_core::{Error, Model};
 
+use crate::Models;
 use crate::args::Advise;
 
 /// Everything that is printed.
@@ -53,8 +54,8 @@ impl Remedy {
 }
 
 /// What to print.
-pub(crate) fn advise(arguments: &Advise) -> Result<String, String> {
-    let advice = ask(arguments).map_err(|error| crate::locate(&arguments.model, &error))?;
+pub(crate) fn advise(arguments: &Advise, models: Models<'_>) -> Result<String, String> {
+    let advice = ask(arguments, models).map_err(|error| crate::locate(&arguments.model, &error))?;
     if arguments.json {
         json::render(&advice).map_err(|error| format!("cannot write JSON: {error}"))
     } else {
@@ -62,8 +63,8 @@ pub(crate) fn advise(arguments: &Advise) -> Result<String, String> {
     }
 }
 
-fn ask(arguments: &Advise) -> Result<Advice, Error> {
-    let model = crate::open(&arguments.model)?;
+fn ask(arguments: &Advise, models: Models<'_>) -> Result<Advice, Error> {
+    let model = models.open(&arguments.model)?;
     let mut config = arguments.training.over(model.defaults())?;
     if let Some(device) = &arguments.fit {
         config.device.clone_from(device);

@@ -592,6 +592,13 @@ struct Flags {
     training: Training,
 }
 
+/// The first line of the message about a flag or a value that is unknown.
+pub(crate) fn first_line(error: &clap::Error) -> String {
+    let message = error.to_string();
+    let line = message.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
 impl Training {
     /// The training that a text such as `--optimizer adam --precision fp16` states.
     ///
@@ -599,11 +606,7 @@ impl Training {
     /// The first line of the message about a flag or a value that is unknown.
     pub(crate) fn read(flags: &str) -> Result<Self, String> {
         let read = Flags::try_parse_from(flags.split_whitespace());
-        read.map(|flags| flags.training).map_err(|error| {
-            let message = error.to_string();
-            let line = message.lines().next().unwrap_or_default();
-            line.strip_prefix("error: ").unwrap_or(line).to_owned()
-        })
+        read.map(|flags| flags.training).map_err(|error| first_line(&error))
     }
 
     /// The release of PyTorch that the command line states.

@@ -12,6 +12,7 @@ use highwater_core::time::{Picoseconds, rate};
 use highwater_core::{Config, Error, Model};
 use serde_json::{Value, json};
 
+use crate::Models;
 use crate::args;
 use crate::table::{Align, Cell, Table};
 use crate::text::{BAD, CAUTION, FAINT, GOOD, HEAD};
@@ -20,9 +21,9 @@ use crate::text::{BAD, CAUTION, FAINT, GOOD, HEAD};
 const COLUMNS: usize = WAYS.len() + 1;
 
 /// The table, and the code of what is simplest.
-pub(crate) fn scale(arguments: &args::Scale) -> Result<String, Error> {
+pub(crate) fn scale(arguments: &args::Scale, models: Models<'_>) -> Result<String, Error> {
     let question = &arguments.question;
-    let model = crate::open(&question.model)?;
+    let model = models.open(&question.model)?;
     let config = question.training.over(model.defaults())?;
     let mut stages = Stages::default();
     let simulation = model.simulate(&Config { gpus: NonZeroU64::MIN, ..config }, &mut stages)?;
