@@ -27,8 +27,8 @@ class Model:
 def main(arguments: list[str]) -> int:
     """The command line: its exit status."""
 
-def ask(arguments: list[str]) -> str:
-    """What a command prints that is about no open model."""
+def devices() -> list[str]:
+    """The GPUs that `device=` takes; slices of them, such as `a100-80gb 3g.40gb`, may be given as well."""
 
 def settings() -> list[tuple[str, bool, str]]:
     """Settings of a training: name, whether it is a flag without a value, and its usual value."""

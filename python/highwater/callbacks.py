@@ -58,7 +58,7 @@ def _largest(found: Fit) -> int:
 def _for_transformers() -> Any:
     from transformers import TrainerCallback
 
-    class LargestBatch(TrainerCallback):  # type: ignore[misc]
+    class LargestBatch(TrainerCallback):  # type: ignore[misc, unused-ignore]
         """Sets the largest batch that fits on a GPU (default: that of this machine) for a Trainer of transformers."""
 
         def __init__(self, device: str | None = None, *, most: int | None = None, **settings: Any) -> None:
@@ -94,14 +94,12 @@ def _for_lightning() -> Any:
     try:
         from lightning.pytorch import Callback
     except ImportError:
-        from pytorch_lightning import Callback  # type: ignore[no-redef]
+        from pytorch_lightning import Callback  # type: ignore[no-redef, assignment, unused-ignore]
 
-    class LargestBatchOfModule(Callback):  # type: ignore[misc]
+    class LargestBatchOfModule(Callback):  # type: ignore[misc, unused-ignore]
         """Sets `batch_size` of the data module, or of the module, before Lightning makes its data loaders."""
 
-        def __init__(
-            self, inputs: Any, device: str | None = None, *, most: int | None = None, **settings: Any
-        ) -> None:
+        def __init__(self, inputs: Any, device: str | None = None, *, most: int | None = None, **settings: Any) -> None:
             self.inputs = inputs
             self.device = device
             self.most = most
@@ -117,7 +115,9 @@ def _for_lightning() -> Any:
             holders = [getattr(trainer, "datamodule", None), pl_module]
             holder = next((each for each in holders if hasattr(each, "batch_size")), None)
             if holder is None:
-                raise Error("neither the data module nor the module has `batch_size`; add it, and make the loaders with it")
+                raise Error(
+                    "neither the data module nor the module has `batch_size`; add it, and make the loaders with it"
+                )
             holder.batch_size = batch
             self.fit = found
 
