@@ -46,11 +46,11 @@ def estimate(
 
     Raises `highwater.Error` where something cannot be estimated; the text says what to do.
     """
-    given = _given(model, inputs, batch, seq, arguments, settings)
-    optimizer = given.optimizer if optimizer is None else optimizer
-    chosen: Settings = {**given.settings}
-    if optimizer is not None:
-        chosen.update(_settings.of_optimizer(optimizer))
+    given = _given(model, inputs, batch, seq, settings)
+    notes = _settings.notes_on(optimizer, given.parameters)
+    chosen: Settings = {}
+    if optimizer is not None or given.optimizer is not None:
+        chosen.update(_settings.of_optimizer(given.optimizer if optimizer is None else optimizer))
     if given.only_batch is not None:
         batch = None
     chosen.update({"batch": batch if batch is not None else given.batch, "seq": seq, "device": device, **settings})
@@ -61,7 +61,6 @@ def estimate(
         if batch is None:
             # The arguments say how many samples a step has.
             chosen.pop("batch", None)
-    notes = _settings.notes_on(optimizer, given.parameters)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     called = name or given.name
@@ -133,13 +132,12 @@ class _Given:
     batch: int | None = None
     only_batch: int | None = None
     """COUNT: the one batch that a module works for."""
-    settings: Settings = field(default_factory=dict)
     optimizer: Any = None
     arguments: Any = None
     parameters: Iterable[Any] = ()
 
 
-def _given(model: Any, inputs: Any, batch: int | None, seq: int | None, arguments: Any, settings: Settings) -> _Given:
+def _given(model: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:
     if isinstance(model, (str, os.PathLike)):
         _no_inputs(inputs, "a file or a name")
         return _named(model)
@@ -195,6 +193,7 @@ def _of_trainer(trainer: Any, inputs: Any, batch: int | None, seq: int | None, s
             ) from error
     given = _of_module(trainer.model, inputs, batch, seq, settings)
     optimizer = getattr(trainer, "optimizer", None)
+    # Its arguments say how the optimizer's groups are made.
     return replace(given, optimizer=optimizer, arguments=trainer.args)
 
 

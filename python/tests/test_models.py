@@ -50,10 +50,11 @@ def recorded() -> dict[str, list[tuple[int, str, str]]]:
     """Peaks in MiB that PyTorch itself reached with models of torchvision: the table `pt2` of tests/accuracy.txt."""
     lines = ACCURACY.read_text().split("\npt2\n")[1].split("\n\n")[0].splitlines()[1:]
     found: dict[str, list[tuple[int, str, str]]] = {}
-    for name, batch, _, *row in filter(None, map(str.split, lines)):
+    for name, batch, _, *row in map(str.split, filter(None, lines)):
         if hasattr(torchvision.models, name):
             optimizer = "sgd-momentum" if "sgd-momentum" in row else "adamw"
-            found.setdefault(name, []).append((int(batch), optimizer, row[-5]))
+            sizes = [cell for cell in row if cell.replace(".", "").isdigit()]
+            found.setdefault(name, []).append((int(batch), optimizer, sizes[1]))
     return found
 
 
