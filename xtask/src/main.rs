@@ -22,6 +22,7 @@
 //! | [`tidy`] | project rules that no lint checks |
 //! | [`words`] | phrases that texts for readers do not have |
 //! | [`schedulers`] | the examples for schedulers, with real ones |
+//! | [`release`] | the version, and the text of its release |
 //! | [`checks`] | all checks that a change must pass |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
 
@@ -62,6 +63,8 @@ mod words;
 mod tidy;
 
 mod schedulers;
+
+mod release;
 
 mod checks;
 
@@ -152,6 +155,11 @@ enum Task {
     },
     /// Check the habits that no lint knows
     CheckTree,
+    /// Print what `CHANGELOG.md` has about the version of a tag, such as v0.1.0
+    Notes {
+        /// Tag of this version
+        tag: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -197,6 +205,7 @@ fn perform(task: &Task) -> Result<()> {
         }
         Task::Schedulers => schedulers::test(true),
         Task::CheckTree => tidy::check(),
+        Task::Notes { ref tag } => release::notes(tag),
     }
 }
 
