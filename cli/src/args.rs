@@ -403,6 +403,10 @@ pub(crate) struct Estimate {
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
 
+    /// Draw the picture on a dark ground
+    #[arg(long, requires = "picture")]
+    pub(crate) dark: bool,
+
     /// Write the run as a memory snapshot for PyTorch's memory viewer
     #[arg(long, value_name = "FILE", value_parser = snapshot)]
     pub(crate) snapshot: Option<PathBuf>,
@@ -597,6 +601,16 @@ pub(crate) fn first_line(error: &clap::Error) -> String {
     let message = error.to_string();
     let line = message.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+/// All of the message but how to call the program, in one line.
+pub(crate) fn in_a_line(error: &clap::Error) -> String {
+    let message = error.to_string();
+    let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let line = lines.collect::<Vec<_>>().join("; ");
+    line.strip_prefix("error: ").map_or_else(|| line.clone(), str::to_owned)
 }
 
 impl Training {

@@ -77,7 +77,7 @@ fn locate(
     let Some(message) = observed.message.as_ref().filter(|message| message.tried.is_some()) else {
         return Ok(None);
     };
-    let model = crate::open(path)?;
+    let model = crate::file_or_name(path)?;
     let known = explanation.known.apply(model.defaults().clone());
     let config = arguments.training.over(&known)?;
     let mut stages = Stages::default();

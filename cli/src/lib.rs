@@ -73,16 +73,35 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// What a command prints about a model that is open already; its arguments are those behind `highwater`, with any name
-/// in the model's place.
+/// What a command prints; its arguments are those behind `highwater`.
 ///
 /// # Errors
 /// Bad use or input, with the text that the command would print.
+pub fn answer(arguments: &[String]) -> Result<String, String> {
+    answer_with(Models::default(), arguments)
+}
+
+/// The same about a model that is open already; any name may stand in its place.
+///
+/// # Errors
+/// As [`answer`].
 pub fn answer_of(model: &Model, arguments: &[String]) -> Result<String, String> {
+    answer_with(Models(Some(model)), arguments)
+}
+
+fn answer_with(models: Models<'_>, arguments: &[String]) -> Result<String, String> {
     let program = "highwater".to_owned();
     let arguments = Arguments::try_parse_from(std::iter::once(&program).chain(arguments))
-        .map_err(|error| foreign::explain(&error).unwrap_or_else(|| args::first_line(&error)))?;
-    run(&arguments.command, Models(Some(model))).map(|(output, _)| output)
+        .map_err(|error| foreign::explain(&error).unwrap_or_else(|| args::in_a_line(&error)))?;
+    run(&arguments.command, models).map(|(output, _)| output)
+}
+
+/// The model in a file; where there is no such file, the model of that name.
+///
+/// # Errors
+/// The text that a command would print about it.
+pub fn open(path: &Path) -> Result<Model, String> {
+    file_or_name(path).map_err(|error| locate(path, &error))
 }
 
 /// Where a task has its model from: a file or a name, unless it is open already.
@@ -92,7 +111,7 @@ struct Models<'a>(Option<&'a Model>);
 impl Models<'_> {
     /// The model in a file; where there is no such file, the model of that name.
     fn open(self, path: &Path) -> Result<Model, Error> {
-        self.0.map_or_else(|| open(path), |model| Ok(model.clone()))
+        self.0.map_or_else(|| file_or_name(path), |model| Ok(model.clone()))
     }
 
     /// The model of an estimate: that of a recipe may be given by itself.
@@ -212,7 +231,7 @@ fn exports(
         texts.push((path.clone(), export::trace(answer)));
     }
     if let Some(path) = &arguments.picture {
-        texts.push((path.clone(), picture::svg(answer, recorded)));
+        texts.push((path.clone(), picture::svg(answer, recorded, arguments.dark)));
     }
     for (table, path) in &arguments.csv {
         let text = match table {
@@ -225,8 +244,7 @@ fn exports(
     texts
 }
 
-/// The model in a file; where there is no such file, the model of that name.
-fn open(path: &Path) -> Result<Model, Error> {
+fn file_or_name(path: &Path) -> Result<Model, Error> {
     if let Some(entry) = named::find(path)? {
         return highwater_core::open_named(&entry);
     }
@@ -237,14 +255,14 @@ fn open(path: &Path) -> Result<Model, Error> {
 fn open_estimated(arguments: &Estimate) -> Result<Model, Error> {
     let (path, pytorch) = (&arguments.model, arguments.training.pytorch()?);
     if named::find(path)?.is_some() {
-        return open(path);
+        return file_or_name(path);
     }
     let mut source = FileSource::open(path)?;
     let Some(model) = &arguments.of else {
         return highwater_core::open_for(&mut source, &path.to_string_lossy(), pytorch);
     };
     if let Some(recipe) = highwater_core::recipe::open(&mut source, pytorch)? {
-        return Ok(open(model)?.trained_by(recipe));
+        return Ok(file_or_name(model)?.trained_by(recipe));
     }
     let message = say!("this is no training recipe, so that `--model` has no meaning");
     Err(Error::new(ErrorKind::BadConfig, message))

@@ -12,7 +12,7 @@ use highwater_draw::scene;
 use highwater_draw::stack::Stack;
 
 /// The picture, with what was recorded of the same training on the same axes.
-pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
+pub(crate) fn svg(answer: &Answer, compared: Option<&Report>, is_dark: bool) -> String {
     let mut legend: Vec<String> = Category::ALL.map(|category| category.label().to_owned()).into();
     legend.extend(["reserved", "cached"].map(str::to_owned));
     legend.extend(compared.map(|report| report.model.name.clone()));
@@ -28,7 +28,8 @@ pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
         stack: Stack::Category,
         compared: compared.map(|report| report.timeline.clone()),
     };
-    picture::svg(answer, &words, &Palette::light())
+    let palette = if is_dark { Palette::dark() } else { Palette::light() };
+    picture::svg(answer, &words, &palette)
 }
 
 /// How the run ends on a GPU.

@@ -79,7 +79,7 @@ impl Asked {
             None => (job.trim(), String::new()),
         };
         let of_job = |error: Error| crate::locate(path.as_ref(), &error);
-        let model = crate::open(&PathBuf::from(path)).map_err(of_job)?;
+        let model = crate::file_or_name(&PathBuf::from(path)).map_err(of_job)?;
         let own = Training::read(&flags).map_err(|message| format!("{path}: {message}"))?;
         let shared = arguments.training.over(model.defaults()).map_err(of_job)?;
         let config = own.over(&shared).map_err(of_job)?;

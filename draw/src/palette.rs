@@ -91,6 +91,39 @@ const fn light(category: Category) -> RGBColor {
     }
 }
 
+/// The values of all names on a dark ground.
+const DARK: [(&str, RGBColor); 29] = [
+    ("ground", RGBColor(0x00, 0x00, 0x00)),
+    ("ink", RGBColor(0xff, 0xff, 0xff)),
+    ("ink-soft", RGBColor(0xe6, 0xe6, 0xe6)),
+    ("edge", RGBColor(0xff, 0xff, 0xff)),
+    ("sunken", RGBColor(0x1a, 0x1a, 0x1a)),
+    ("grid", RGBColor(0x7a, 0x7a, 0x7a)),
+    ("accent", RGBColor(0xc9, 0xce, 0xff)),
+    ("verdict-fits", RGBColor(0x8d, 0xf0, 0xb4)),
+    ("verdict-tight", RGBColor(0xff, 0xd5, 0x80)),
+    ("verdict-flush", RGBColor(0xdc, 0xc6, 0xff)),
+    ("verdict-fails", RGBColor(0xff, 0xb3, 0xab)),
+    ("category-parameter", RGBColor(0x3f, 0x79, 0xb0)),
+    ("category-buffer", RGBColor(0x6d, 0x74, 0x7e)),
+    ("category-optimizer-state", RGBColor(0x6e, 0xa6, 0xd6)),
+    ("category-cache", RGBColor(0x45, 0xae, 0xbd)),
+    ("category-communication", RGBColor(0x5b, 0xbd, 0x8b)),
+    ("category-input", RGBColor(0xa0, 0xa7, 0xb1)),
+    ("category-gradient", RGBColor(0xb3, 0xd7, 0xf2)),
+    ("category-activation", RGBColor(0xf0, 0x70, 0x3a)),
+    ("category-temporary", RGBColor(0xf6, 0xd9, 0xa6)),
+    ("category-workspace", RGBColor(0xc6, 0xb2, 0xe6)),
+    ("module-1", RGBColor(0xa3, 0x68, 0xbb)),
+    ("module-2", RGBColor(0x5b, 0x83, 0xcc)),
+    ("module-3", RGBColor(0x3f, 0xa9, 0xb9)),
+    ("module-4", RGBColor(0x4f, 0xc0, 0x8a)),
+    ("module-5", RGBColor(0xb2, 0xd6, 0x61)),
+    ("module-6", RGBColor(0xec, 0xd3, 0x5a)),
+    ("module-7", RGBColor(0xe6, 0x9a, 0x5c)),
+    ("module-other", RGBColor(0x7b, 0x82, 0x8c)),
+];
+
 impl Ink {
     /// The colour of a verdict.
     pub const fn of_verdict(verdict: Verdict) -> Self {
@@ -151,6 +184,14 @@ impl Palette {
     /// Ink on a light ground: what is printed, and what the page has without another choice.
     pub fn light() -> Self {
         Self::read(|_| String::new())
+    }
+
+    /// Ink on a dark ground.
+    pub fn dark() -> Self {
+        let known = |ink: Ink| DARK.iter().find(|(token, _)| *token == ink.token());
+        let value =
+            |ink: Ink| (ink, known(ink).map_or_else(|| ink.stated().1, |&(_, value)| value));
+        Self(Ink::all().map(value).collect())
     }
 
     /// As a style sheet has it: `value` is asked for each name, and what it does not know is light.
@@ -223,13 +264,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn light_is_what_the_style_sheet_has() {
+    fn light_and_dark_are_what_the_style_sheet_has() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../styles/tokens.css");
         let styles = std::fs::read_to_string(path).expect("the page has a style sheet");
         for ink in Ink::all() {
             let (name, RGBColor(red, green, blue)) = ink.stated();
             let value = format!("#{red:02x}{green:02x}{blue:02x}");
-            let rule = format!("--{name}: light-dark({value}, ");
+            let dark = Palette::dark().get(ink);
+            let dark = format!("#{:02x}{:02x}{:02x}", dark.0, dark.1, dark.2);
+            let rule = format!("--{name}: light-dark({value}, {dark});");
             assert!(styles.contains(&rule), "{rule}");
             // Only of what is registered does a browser hand out a colour.
             let known = format!(

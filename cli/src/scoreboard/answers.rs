@@ -178,7 +178,7 @@ fn open(source: &Source, run: &Run) -> Result<Model, String> {
     let Some(path) = names.iter().find(|path| path.is_file()) else {
         // There is no such file, so that it is a name; or the message states what is known.
         let name = Path::new(&run.model);
-        return crate::open(name).map_err(|error| crate::locate(name, &error));
+        return crate::file_or_name(name).map_err(|error| crate::locate(name, &error));
     };
     let opened = if path.extension().is_some_and(|end| end == "gz") {
         unpacked(path).and_then(|bytes| {
@@ -187,7 +187,7 @@ fn open(source: &Source, run: &Run) -> Result<Model, String> {
                 .map_err(|error| error.to_string())
         })
     } else {
-        crate::open(path).map_err(|error| error.to_string())
+        crate::file_or_name(path).map_err(|error| error.to_string())
     };
     opened.map_err(|error| format!("{}: {error}", path.display()))
 }

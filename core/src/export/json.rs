@@ -21,6 +21,7 @@ use crate::report::{
 
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
+    headline: String,
     model: JsonModel<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recipe: Option<JsonRecipe<'a>>,
@@ -245,6 +246,7 @@ impl<'a> JsonAnswer<'a> {
             recorded: _,
         } = report;
         Self {
+            headline: answer.headline().lead.to_string(),
             model: JsonModel::of(name, model),
             recipe: recipe.as_ref().map(JsonRecipe::of),
             config: JsonConfig::of(config, iterations.len()),

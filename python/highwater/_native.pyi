@@ -1,0 +1,34 @@
+"""The compiled part: models that are open, and what the command line says of them."""
+
+__version__: str
+
+class Error(ValueError):
+    """What cannot be estimated, and why: a model that cannot be read, a setting that there is not."""
+
+class Model:
+    """A model that was read; its weights were not."""
+
+    @staticmethod
+    def named(name: str) -> Model | None:
+        """The published model of a name; None where there is none."""
+    @staticmethod
+    def open(path: str) -> Model:
+        """The model in a file, or that of a name where there is no such file."""
+    @staticmethod
+    def read(bytes: bytes, name: str) -> Model:
+        """The model in some bytes."""
+    def trained_by(self, text: str, pytorch: str | None) -> Model:
+        """The model, trained as a recipe says."""
+    def ask(self, arguments: list[str]) -> str:
+        """What the command line prints about it."""
+    def dims(self) -> list[str]:
+        """Names of the dimensions that are open, the batch first."""
+
+def main(arguments: list[str]) -> int:
+    """The command line: its exit status."""
+
+def ask(arguments: list[str]) -> str:
+    """What a command prints that is about no open model."""
+
+def settings() -> list[tuple[str, bool, str]]:
+    """Settings of a training: name, whether it is a flag without a value, and its usual value."""
