@@ -483,7 +483,7 @@ def _verdict(row: dict[str, Any]) -> Verdict:
 
 def _peak(row: dict[str, Any]) -> Peak:
     sizes = {name: row[name] for name in ("requested", "allocated", "reserved", "process", "phase", "iteration")}
-    return Peak(**sizes, operator=row["operator"], module=row.get("module") or "")
+    return Peak(**sizes, operator=row["operator"], module=row["module"])
 
 
 def _suggestion(row: dict[str, Any]) -> Suggestion:

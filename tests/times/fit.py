@@ -16,6 +16,8 @@ import model
 import steps
 
 HERE = Path(__file__).resolve().parent
+# The core is built with these.
+FITTED = HERE.parents[1] / 'core' / 'src' / 'time' / 'fitted'
 APART = 'H100 80GB SXM'
 #: Operators with an operand that is a tensor, not a scalar, move three tensors; the others move two.
 TWO_OPERANDS = {'add', 'mul', 'div', 'pow'}
@@ -211,7 +213,7 @@ def main(kernels_path: str, steps_path: str) -> None:
     lines += judge_steps('Whole steps, the GPU held out', without, Path(steps_path))
     lines += judge_steps('Whole steps, all GPUs in the fit', dict.fromkeys(measured, C), Path(steps_path))
     lines += error_table('Kernels that are fitted to', C, kernels)
-    (HERE / 'constants.toml').write_text(constants_text(C))
+    (FITTED / 'constants.toml').write_text(constants_text(C))
     (HERE / 'results.txt').write_text('\n'.join(lines))
     print(constants_text(C), *lines, sep='\n')
 

@@ -26,6 +26,8 @@ import steps
 from model import KIB, MEGA, STEP, TILES, Constant
 
 HERE = Path(__file__).resolve().parent
+# The core is built with these.
+FITTED = HERE.parents[1] / 'core' / 'src' / 'time' / 'fitted'
 #: Constants that stay where they start. Without the bound by a kernel's own work the fit gives this gap; with it, the
 #: gap cannot be separated from other constants.
 HELD = {'gap'}
@@ -599,7 +601,7 @@ def print_rows(*tables: str) -> None:
 
 def main(launches: str, *tables: str) -> None:
     """Fits, judges and writes."""
-    known = tomllib.loads((HERE / 'constants.toml').read_text())
+    known = tomllib.loads((FITTED / 'constants.toml').read_text())
     runs = load(launches, *tables)
     lines = [f'  {"":<44} {"count":>5}   {"median":>6}  {"90th %":>6}  {"signed":>6}  {"rank":>6}', '']
     predicted, share = np.zeros(len(runs.runs)), np.zeros(len(runs.runs))
@@ -622,15 +624,15 @@ def main(launches: str, *tables: str) -> None:
     C = fit(runs, known)
     lines += error_table('Runs that are fitted to', runs, runs.predict(C))
     C |= dict(zip([c.name for c in INTERVAL], factors, strict=True))
-    (HERE / 'networks.toml').write_text(constants_text(C))
+    (FITTED / 'networks.toml').write_text(constants_text(C))
     (HERE / 'networks.txt').write_text('\n'.join(lines))
     print(constants_text(C), *lines, sep='\n')
 
 
 def print_language(path: str) -> None:
     """Whole steps of language models in fp32, to which nothing is fitted, without the gap of networks and with it."""
-    known = tomllib.loads((HERE / 'constants.toml').read_text())
-    gap = tomllib.loads((HERE / 'networks.toml').read_text())['gap']
+    known = tomllib.loads((FITTED / 'constants.toml').read_text())
+    gap = tomllib.loads((FITTED / 'networks.toml').read_text())['gap']
     devices = {row['step_name']: row for row in read(HERE / 'devices.csv')}
     rows = [row for row in read(path) if not row['option'] and row['device'] in devices]
     measured, mode = (np.array([row[key] for row in rows]) for key in ('ms', 'mode'))
@@ -659,7 +661,7 @@ def print_vectors() -> None:
     """Times of kernels on three GPUs without the gap, for the program's tests."""
     C = {}
     for name in ('constants.toml', 'networks.toml'):
-        C |= tomllib.loads((HERE / name).read_text())
+        C |= tomllib.loads((FITTED / name).read_text())
     devices = {row['device']: facts_of(row) for row in read(HERE / 'devices.csv')}
     positions = (784, 196, 9)
     kernels = [

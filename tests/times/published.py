@@ -16,7 +16,7 @@ from scipy.optimize import least_squares
 
 import networks
 from model import Constant
-from networks import HERE
+from networks import FITTED, HERE
 
 #: Relative errors beyond this count less and less, and how firmly a constant stays where its search starts.
 OUTLIER, FIRMNESS = 0.1, 0.05
@@ -129,7 +129,7 @@ def main(path: str) -> None:
     """Fits and writes."""
     known = {'winograd': 1, 'tf32_peak': 1, 'host_typical': 1}
     for name in ('constants', 'networks', 'host'):
-        known |= tomllib.loads((HERE / f'{name}.toml').read_text())
+        known |= tomllib.loads((FITTED / f'{name}.toml').read_text())
     runs = Runs(path)
     everything = np.ones(len(runs.runs), bool)
     C = runs.fit([*CONSTANTS, HOST], known, everything)
@@ -141,7 +141,7 @@ def main(path: str) -> None:
     lines = ['# Written by published.py, from rows of tests/fixtures/published that may choose constants.', '']
     for constant in [HOST, *CONSTANTS]:
         lines += [f'# {constant.meaning} [{constant.unit}]', f'{constant.name} = {C[constant.name]:.4g}']
-    (HERE / 'published.toml').write_text('\n'.join(lines) + '\n')
+    (FITTED / 'published.toml').write_text('\n'.join(lines) + '\n')
     print('\n'.join(lines))
 
 

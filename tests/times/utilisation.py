@@ -15,6 +15,8 @@ from scipy.optimize import least_squares
 from model import Constant
 
 HERE = Path(__file__).resolve().parent
+# The core is built with these.
+FITTED = HERE.parents[1] / 'core' / 'src' / 'time' / 'fitted'
 #: Fp32 units, and clocks in a microsecond, of an A100 SXM.
 LANES, MHZ = 64 * 108, 1410
 #: Steps whose fp32 units are busy enough to give the time of the step by their known work.
@@ -240,7 +242,7 @@ def main(table: str, jobs_table: str, launches: str, jobs_launches: str) -> None
     lines += ['The loop of the perceptrons']
     lines += [f'  {constant.meaning} [{constant.unit}]: {C[constant.name]}' for constant in LOADER]
     lines += ['']
-    (HERE / 'host.toml').write_text(host_text(C))
+    (FITTED / 'host.toml').write_text(host_text(C))
     (HERE / 'utilisation.txt').write_text('\n'.join(lines))
     print(host_text(C), *lines, sep='\n')
 

@@ -23,6 +23,7 @@
 //! | [`words`] | phrases that texts for readers do not have |
 //! | [`schedulers`] | the examples for schedulers, with real ones |
 //! | [`python`] | the Python package: its wheel, its tests |
+//! | [`release`] | the version, and the text of its release |
 //! | [`checks`] | all checks that a change must pass |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
 
@@ -65,6 +66,7 @@ mod tidy;
 mod schedulers;
 
 mod python;
+mod release;
 
 mod checks;
 
@@ -161,6 +163,11 @@ enum Task {
     },
     /// Check the habits that no lint knows
     CheckTree,
+    /// Print what `CHANGELOG.md` has about the version of a tag, such as v0.1.0
+    Notes {
+        /// Tag of this version
+        tag: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -208,6 +215,7 @@ fn perform(task: &Task) -> Result<()> {
         Task::Python { prepare: true } => python::prepare(),
         Task::Python { prepare: false } => python::test(true),
         Task::CheckTree => tidy::check(),
+        Task::Notes { ref tag } => release::notes(tag),
     }
 }
 

@@ -48,7 +48,7 @@ const SOURCES: &[&str] = &["core/src/", "cli/src/", "app/src/", "draw/src/", "xt
 /// Texts of others, and lists of forbidden words.
 const EXEMPT: &[&str] = &["core/src/recover/tests", "xtask/src/words.rs"];
 
-/// The forbidden phrases of a tracked file: in Markdown, in the page's translations, and in Rust's module
+/// The forbidden phrases of a tracked file: in Markdown and notebooks, in the page's translations, and in Rust's module
 /// comments and string literals outside of tests.
 pub(crate) fn findings(name: &str, text: &str) -> Vec<String> {
     if EXEMPT.iter().any(|exempt| name.starts_with(exempt)) || name.contains("/tests/it/") {
@@ -56,7 +56,7 @@ pub(crate) fn findings(name: &str, text: &str) -> Vec<String> {
     }
     let is_source = SOURCES.iter().any(|folder| name.starts_with(folder));
     match name.rsplit('.').next().unwrap_or_default() {
-        "md" => found(&prose(text), &[FORBIDDEN]),
+        "md" | "ipynb" => found(&prose(text), &[FORBIDDEN]),
         "json" if name.starts_with("public/languages/") => {
             found(text, &[FORBIDDEN, FORBIDDEN_IN_MESSAGES])
         }

@@ -46,6 +46,7 @@ pub(crate) fn Diagnostics(
         <section id="rests-on" tabindex="-1" class="panel rests-on" aria-labelledby="rests-on-title">
             <div class="panel-head">
                 <h2 class="panel-title" id="rests-on-title">{tr("Assumptions")}</h2>
+                <p class="panel-note">{concat!("Highwater ", env!("CARGO_PKG_VERSION"))}</p>
             </div>
             {move || report.get().map(inside)}
         </section>

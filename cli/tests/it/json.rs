@@ -130,7 +130,8 @@ fn keys_are_those_of_the_contract() {
             "process",
             "phase",
             "iteration",
-            "operator"
+            "operator",
+            "module"
         ])
     );
     assert_eq!(at("/without_workspaces"), in_order(["allocated", "reserved"]));

@@ -132,6 +132,7 @@ pub struct JsonPeak<'a> {
     phase: &'a str,
     iteration: usize,
     operator: &'a str,
+    module: &'a str,
 }
 
 #[derive(Serialize)]
@@ -353,11 +354,11 @@ impl<'a> JsonPeak<'a> {
             phase,
             iteration,
             ref operator,
-            module: _,
+            ref module,
             event: _,
         } = *peak;
         let phase = phase.name();
-        Self { requested, allocated, reserved, process, phase, iteration, operator }
+        Self { requested, allocated, reserved, process, phase, iteration, operator, module }
     }
 }
 

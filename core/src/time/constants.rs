@@ -1,14 +1,14 @@
 //! The constants that `tests/times/fit.py` fitted to measured kernels, `tests/times/networks.py` to whole steps, and
-//! `tests/times/published.py` to published ones; and published measurements of exchanges between GPUs.
+//! `tests/times/published.py` to published ones; and published measurements of exchanges between GPUs. They are in `fitted`.
 
 use crate::decimal;
 
 /// Name, value, and in comments the meaning and the unit of each.
 const TEXTS: [&str; 4] = [
-    include_str!("../../../tests/times/constants.toml"),
-    include_str!("../../../tests/times/networks.toml"),
-    include_str!("../../../tests/times/published.toml"),
-    include_str!("../../../tests/times/links.toml"),
+    include_str!("fitted/constants.toml"),
+    include_str!("fitted/networks.toml"),
+    include_str!("fitted/published.toml"),
+    include_str!("fitted/links.toml"),
 ];
 
 /// Declares [`Constants`] and how they are read.

@@ -16,7 +16,7 @@ use crate::eager::launch::{Kernel, Launch};
 use crate::trace::Phase;
 
 /// Name, value, and in comments the meaning and the unit of each.
-const TEXT: &str = include_str!("../../../tests/times/host.toml");
+const TEXT: &str = include_str!("fitted/host.toml");
 
 /// The constants by name; [`TEXT`] has their meaning and unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
