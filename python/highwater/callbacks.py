@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from highwater._asked import Fit, estimate, fit
-from highwater._native import Error
+from highwater._native import Error, device_called
 
 if TYPE_CHECKING:
     LargestBatch: Any
@@ -34,18 +34,14 @@ def here() -> str | None:
         return None
     if not torch.cuda.is_available():
         return None
-    called = torch.cuda.get_device_name().lower().removeprefix("nvidia ").replace(" ", "-")
-    try:
-        # Names that drivers give are among those that are understood.
-        return estimate("resnet18", device=called, batch=1).verdict.id
-    except Error:
-        return None
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return device_called(properties.name, properties.total_memory)
 
 
 def _chosen(device: str | None) -> str:
     chosen = device or here()
     if chosen is None:
-        raise Error("there is no GPU here that is known: give one, such as `LargestBatch('t4')`")
+        raise Error("there is no GPU here that Highwater knows: give one, such as `LargestBatch('t4')`")
     return chosen
 
 

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use highwater_core::config::{Kind, PyTorch, SETTINGS, Setting};
-use highwater_core::{Config, device, formats, recipe};
+use highwater_core::{Bytes, Config, device, formats, recipe};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -84,6 +84,12 @@ fn devices() -> Vec<&'static str> {
     device::all().iter().map(|device| device.id).collect()
 }
 
+/// The GPU that a driver gives this name and so many bytes; `None` where it is unknown.
+#[pyfunction]
+fn device_called(name: &str, total: u64) -> Option<&'static str> {
+    device::named_as(name, Bytes(total)).map(|device| device.id)
+}
+
 /// Settings of a training: their names with underscores, whether each is a flag without a value, and its usual value.
 #[pyfunction]
 fn settings() -> Vec<(String, bool, String)> {
@@ -104,5 +110,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Model>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
+    module.add_function(wrap_pyfunction!(device_called, module)?)?;
     module.add_function(wrap_pyfunction!(settings, module)?)
 }

@@ -72,7 +72,9 @@ def test_teaches(name: str):
     assert "**You will be able to**" in text
     assert text.index("## Exercises") < text.index("## Answers")
     # Students write a prediction before the cell that answers shows it.
-    predictions = [name for source in code for name in re.findall(r"^(my_\w+)(?:, my_\w+)* = None", source, re.MULTILINE)]
+    predictions = [
+        name for source in code for name in re.findall(r"^(my_\w+)(?:, my_\w+)* = None", source, re.MULTILINE)
+    ]
     assert len(predictions) >= 4
     for prediction in predictions:
         uses = [index for index, source in enumerate(code) if prediction in source]
