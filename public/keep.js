@@ -117,8 +117,19 @@ export async function keepFile(file) {
   for (const { name } of old) table.delete(name);
 }
 
-/** The kept file with a name, if there is one. */
+// The name of the file that `highwater open` serves with the page.
+const served = new URLSearchParams(location.search).get("served");
+
+/** That file, as it is now; nothing where there is none. */
+async function servedFile(name) {
+  const answer = name === served && (await fetch("model").catch(() => undefined));
+  return answer?.ok ? new File([await answer.blob()], name) : undefined;
+}
+
+/** The file with a name that is served with the page or that this browser kept, if there is one. */
 export async function keptFile(name) {
+  const file = await servedFile(name);
+  if (file) return file;
   const table = await files("readonly").catch(() => undefined);
   return table && (await asked(table.get(name)))?.file;
 }

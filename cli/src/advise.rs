@@ -11,6 +11,7 @@ use highwater_core::{Error, Model};
 
 use crate::Models;
 use crate::args::Advise;
+use crate::progress::Progress;
 
 /// Everything that is printed.
 #[derive(Debug)]
@@ -74,8 +75,10 @@ fn ask(arguments: &Advise, models: Models<'_>) -> Result<Advice, Error> {
     let report = simulation.report();
     let facts = Facts::of(&model, &simulation, &report.config);
     let mut pulled = Vec::new();
+    let progress = Progress::of("trying {len} changes: {pos} of {len}", LEVERS.len());
     for lever in LEVERS {
         pulled.extend(model.pull(lever, &report.config, &facts, &mut stages)?);
+        progress.advance();
     }
     pulled.sort_by_key(|pulled| pulled.outcome.verdict.need);
     let remedy = Remedy::of(&model, &report, facts, &mut stages)?;

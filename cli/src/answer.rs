@@ -1,18 +1,17 @@
 //! One estimate, and how the same run ends on other devices.
 
-use std::io::{self, IsTerminal as _, Write as _};
 use std::num::NonZero;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::device::{self, Device};
-use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
-use highwater_core::export::DeviceAnswer;
+use highwater_core::estimate::{BatchLine, LargestBatch, Stages, Timings};
+use highwater_core::export::{DeviceAnswer, DeviceTime};
 use highwater_core::report::Report;
 use highwater_core::{Config, Error, Model};
 
 use crate::args::Estimate;
+use crate::progress::Progress;
 
 /// What is asked of the devices.
 #[derive(Debug)]
@@ -66,6 +65,20 @@ pub(crate) fn devices(
     Ok((answers, Some(batch.name)))
 }
 
+/// How long a step takes on the devices whose vendors publish their rates; none where the workload has no step.
+///
+/// Asked before the verdicts, which then need no runs of their own.
+pub(crate) fn times(
+    model: &Model,
+    config: &Config,
+    asked: &Asked,
+    stages: &mut Stages,
+) -> Vec<DeviceTime> {
+    let mut timings = Timings::new(model, config, stages);
+    let time = |device: &&'static Device| timings.on(device).ok();
+    asked.devices.iter().filter_map(time).map(|timing| DeviceTime::of(&timing)).collect()
+}
+
 /// Those that choose the same kernels stay together, since the run on one of them predicts how it ends on the others.
 pub(crate) fn verdicts(
     model: &Model,
@@ -106,7 +119,7 @@ fn largest_batches(
     };
     let queue = Mutex::new(by_kernels.chunk_by(alike));
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
-    let progress = Progress::of(devices.len());
+    let progress = Progress::of("asking {len} GPUs: {pos} of {len}", devices.len());
     let work = |mut stages: Stages| -> Vec<(usize, Result<Option<LargestBatch>, Error>)> {
         std::iter::from_fn(next)
             .flatten()
@@ -131,38 +144,7 @@ fn largest_batches(
         }
         answers
     });
-    progress.clear();
+    drop(progress);
     answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
-}
-
-/// A line on a terminal's stderr that counts devices, and goes away again.
-#[derive(Debug)]
-struct Progress {
-    all: usize,
-    done: AtomicUsize,
-    is_shown: bool,
-}
-
-impl Progress {
-    fn of(all: usize) -> Self {
-        Self { all, done: AtomicUsize::new(0), is_shown: io::stderr().is_terminal() }
-    }
-
-    fn advance(&self) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        self.show(&format!("\r{done} of {} GPUs", self.all));
-    }
-
-    fn clear(&self) {
-        // Back to the start of the line, and all of it erased.
-        self.show("\r\x1b[K");
-    }
-
-    /// A stderr that is closed shows nothing.
-    fn show(&self, text: &str) {
-        if self.is_shown {
-            io::stderr().write_all(text.as_bytes()).ok();
-        }
-    }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use highwater_core::config::{Kind, Named, PyTorch, SETTINGS, Setting};
 use highwater_core::serving::{Engine, Format, KvType, Release, Sampler, Share};
 use highwater_core::sharing::policy::{self, Policy};
@@ -43,7 +44,9 @@ Examples:
   highwater share 'resnet50 --batch 32' 'gpt2 --batch 4' --device a100-40gb
   highwater scoreboard runs.csv --device rtx-3090
   highwater capacity qwen2.5-32b-awq --context 16k --device rtx-4090
-  highwater serve --listen 127.0.0.1:8080";
+  highwater serve --listen 127.0.0.1:8080
+  highwater estimate resnet50 --batch 64 --device t4 --plot
+  highwater open resnet50.onnx --batch 64";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -81,6 +84,38 @@ pub(crate) enum Task {
     Devices,
     /// List the models that can be given by name
     Models(Models),
+    /// Open the page with a model in a browser, served on this machine only
+    Open(Open),
+    /// Print the script that completes commands and flags in a shell
+    Completions(Completions),
+    /// Print the man page, or write a page for each command
+    Man(Man),
+}
+
+impl Task {
+    /// Whether it prints a report for people; all else is for programs.
+    pub(crate) const fn is_for_people(&self) -> bool {
+        match self {
+            Self::Estimate(Estimate { json, .. })
+            | Self::Advise(Advise { json, .. })
+            | Self::Explain(Explain { json, .. })
+            | Self::Compare(Question { json, .. })
+            | Self::Time(Timing { question: Question { json, .. }, .. })
+            | Self::Scale(Scale { question: Question { json, .. }, .. })
+            | Self::Share(Sharing { json, .. })
+            | Self::Capacity(Capacity { json, .. })
+            | Self::Pack(Pack { json, .. })
+            | Self::Scoreboard(Scoreboard { json, .. })
+            | Self::Replay(Replay { json, .. }) => !*json,
+            Self::Operators | Self::Devices | Self::Models(_) => true,
+            Self::Serve(_)
+            | Self::Spec(_)
+            | Self::Schema
+            | Self::Open(_)
+            | Self::Completions(_)
+            | Self::Man(_) => false,
+        }
+    }
 }
 
 /// Sizes of what the model leaves open.
@@ -407,6 +442,19 @@ pub(crate) struct Estimate {
     #[arg(long, requires = "picture")]
     pub(crate) dark: bool,
 
+    /// Draw the timeline with characters, below the report; `--plot=FILE` writes it to a file, and `--plot=-` prints
+    /// it alone
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = plot,
+        conflicts_with = "jsonl"
+    )]
+    pub(crate) plot: Option<PathBuf>,
+
     /// Write the run as a memory snapshot for PyTorch's memory viewer
     #[arg(long, value_name = "FILE", value_parser = snapshot)]
     pub(crate) snapshot: Option<PathBuf>,
@@ -428,9 +476,14 @@ impl Estimate {
         [&self.model].into_iter().chain(&self.compare).cloned().collect()
     }
 
+    /// Whether the timeline is drawn in the report for people.
+    pub(crate) fn plots_in_report(&self) -> bool {
+        self.plot.as_ref().is_some_and(|file| file.as_os_str().is_empty())
+    }
+
     /// Whether a form for others takes the place of the report for people.
     pub(crate) fn prints_export(&self) -> bool {
-        let files = [&self.markdown, &self.trace, &self.picture].into_iter().flatten();
+        let files = [&self.markdown, &self.trace, &self.picture, &self.plot].into_iter().flatten();
         files.chain(self.csv.iter().map(|(_, file)| file)).any(|file| file.as_os_str() == "-")
     }
 }
@@ -576,6 +629,46 @@ pub(crate) struct Models {
     /// List only models whose names have all of these words, such as `qwen 7b`
     #[arg(value_name = "TEXT")]
     pub(crate) text: Vec<String>,
+}
+
+/// A model, its settings, and where the page is served.
+#[derive(Args, Debug)]
+pub(crate) struct Open {
+    /// A model, as for `estimate`
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// Port of 127.0.0.1; 0 chooses a free one
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) port: u16,
+
+    /// Folder with the page's files (default: the variable `HIGHWATER_PAGE`, else `page` next to the program, else
+    /// `../share/highwater/page`)
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) page: Option<PathBuf>,
+
+    /// Only print the address
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+}
+
+/// A shell.
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// Shell that the script is for
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+/// Where man pages go.
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Folder for a page of each command (default: print the main page)
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// One training run: the sizes of its dimensions, and its settings.
@@ -777,6 +870,12 @@ fn snapshot(text: &str) -> Result<PathBuf, String> {
         "-" => Err("a snapshot is no text to print: name a file, such as out.pickle".to_owned()),
         file => Ok(PathBuf::from(file)),
     }
+}
+
+/// Where a plot goes: no name stands for the report.
+#[expect(clippy::unnecessary_wraps, reason = "clap wants a result")]
+fn plot(text: &str) -> Result<PathBuf, String> {
+    Ok(PathBuf::from(text))
 }
 
 fn table(text: &str) -> Result<(Table, PathBuf), String> {

@@ -23,12 +23,16 @@ mod named;
 mod output;
 mod pack;
 mod picture;
+mod plot;
+mod progress;
 mod recipe;
 mod replay;
 mod scale;
 mod scoreboard;
+mod screen;
 mod serve;
 mod share;
+mod shell;
 mod table;
 mod text;
 mod time;
@@ -63,10 +67,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             None => error.exit(),
         },
     };
+    screen::look();
     let (output, status) = match run(&arguments.command, Models::default()) {
         Ok(outcome) => outcome,
         Err(message) => return complain(&message, BAD_INPUT),
     };
+    let output = if arguments.command.is_for_people() { screen::fitted(&output) } else { output };
     match print(&output) {
         Ok(()) => status,
         Err(message) => complain(&message, BAD_INPUT),
@@ -131,6 +137,9 @@ fn run(task: &Task, models: Models<'_>) -> Result<(String, u8), String> {
         Task::Operators => Ok(catalogue::operators()),
         Task::Devices => Ok(catalogue::devices()),
         Task::Models(arguments) => named::list(&arguments.text.join(" ")),
+        Task::Open(arguments) => serve::open(arguments, models).map(|()| String::new()),
+        Task::Completions(arguments) => Ok(shell::completions(arguments.shell)),
+        Task::Man(arguments) => shell::man(arguments.folder.as_deref()),
     };
     output.map(|output| (output, ANSWERED))
 }
@@ -170,7 +179,8 @@ fn estimate(arguments: &Estimate, models: Models<'_>) -> Result<(String, u8), St
     let for_people = !arguments.json && !arguments.prints_export();
     if for_people {
         let recipe = model.recipe().map(|recipe| recipe::render(recipe, &report.config) + "\n");
-        print(&(recipe.unwrap_or_default() + &text::first(&report, recorded.as_ref())))?;
+        let report = text::first(&report, recorded.as_ref(), arguments.plots_in_report());
+        print(&(screen::fitted(&recipe.unwrap_or_default()) + &report))?;
     }
     let output = Output { inputs: arguments.inputs(), force: arguments.force };
     if let Some(path) = &arguments.snapshot {
@@ -179,6 +189,11 @@ fn estimate(arguments: &Estimate, models: Models<'_>) -> Result<(String, u8), St
     let asked = Asked::by(arguments, &report);
     let config = model.settled(&config, &mut stages).map_err(of_model)?;
     let ranks = model.ranks(&config, &mut stages).map_err(of_model)?;
+    let times = if arguments.json {
+        answer::times(&model, &config, &asked, &mut stages)
+    } else {
+        Vec::new()
+    };
     let (devices, batch) = answer::devices(&model, &config, &asked, stages).map_err(of_model)?;
     let recipe = model.recipe().cloned();
     let answer = Answer { name: called(&model), batch, report, ranks, recipe, devices };
@@ -190,7 +205,7 @@ fn estimate(arguments: &Estimate, models: Models<'_>) -> Result<(String, u8), St
         }
     }
     let mut printed = if arguments.json {
-        export::json(&answer, recorded.as_ref())
+        export::timed_json(&answer, recorded.as_ref(), &times)
     } else if for_people {
         text::gpus(&answer)
     } else {
@@ -218,6 +233,11 @@ fn exports(
     }
     if let Some(path) = &arguments.trace {
         texts.push((path.clone(), export::trace(answer)));
+    }
+    if let Some(path) = arguments.plot.as_ref().filter(|_| !arguments.plots_in_report()) {
+        let is_printed = path.as_os_str() == "-";
+        let draw = if is_printed { plot::for_screen } else { plot::for_file };
+        texts.push((path.clone(), draw(&answer.report)));
     }
     if let Some(path) = &arguments.picture {
         texts.push((path.clone(), picture::svg(answer, recorded, arguments.dark)));

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args;
 use crate::jobs::{Engine, Failure, Files, OnDevice, Packed};
+use crate::progress::Progress;
 use crate::table::{Align, Cell, Table};
 use crate::text::HEAD;
 
@@ -53,13 +54,16 @@ pub(crate) fn pack(arguments: &args::Pack) -> Result<String, String> {
     let text = read(&arguments.jobs)?;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let engine = Engine::new(Files::Any);
+    let progress = Progress::of("estimating {len} jobs: {pos} of {len}", lines.len());
     let asked: Vec<Asked> = lines
         .par_iter()
         .map(|line| {
             let (id, job) = engine.pack(line.as_bytes(), &cluster.kinds);
+            progress.advance();
             Asked { id, job }
         })
         .collect();
+    drop(progress);
     let good: Vec<&Asked> = asked.iter().filter(|asked| asked.job.is_ok()).collect();
     let ids: Vec<&Value> = good.iter().map(|asked| &asked.id).collect();
     let jobs: Vec<&Packed> = good.iter().filter_map(|asked| asked.job.as_ref().ok()).collect();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::Models;
 use crate::args;
+use crate::progress::Progress;
 use crate::table::{Align, Cell, Table};
 use crate::text::{BAD, CAUTION, FAINT, GOOD, HEAD};
 
@@ -43,10 +44,15 @@ fn all(model: &Model, scale: &Scale, counts: &[NonZeroU64]) -> Result<Vec<Scaled
     let asked: Vec<(NonZeroU64, &Way)> =
         counts.iter().flat_map(|&gpus| WAYS.iter().map(move |way| (gpus, way))).collect();
     let queue = Mutex::new(asked.iter().enumerate());
+    let progress = Progress::of("trying {len} ways on several GPUs: {pos} of {len}", asked.len());
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
     let work = || {
         let mut stages = Stages::default();
-        let answer = |(at, &(gpus, way))| (at, scale.on(gpus, way, model, &mut stages));
+        let answer = |(at, &(gpus, way))| {
+            let answer = scale.on(gpus, way, model, &mut stages);
+            progress.advance();
+            (at, answer)
+        };
         std::iter::from_fn(next).map(answer).collect::<Vec<_>>()
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(asked.len());

@@ -5,6 +5,7 @@ mod desk;
 mod listen;
 mod metrics;
 mod openapi;
+mod page;
 mod routes;
 
 use std::io::Write as _;
@@ -17,6 +18,7 @@ use crate::jobs::{Engine, Files, Pool, threads};
 use self::desk::Desk;
 use self::listen::{Limits, Listener};
 use self::metrics::Metrics;
+pub(crate) use self::page::open;
 use self::routes::Server;
 
 /// Serves until it is told to stop.

@@ -13,6 +13,7 @@ use highwater_core::{Config, Error, Model};
 use rayon::prelude::*;
 
 use crate::args::{Sharing, Training};
+use crate::progress::Progress;
 
 /// A job, and what it does alone on the card.
 #[derive(Debug)]
@@ -97,8 +98,13 @@ fn alone(asked: &[Asked], card: &'static Device) -> Result<Vec<Job>, String> {
         let offers = job.model.offers(&job.config, card.id, &mut stages)?;
         Ok(Job { name: job.name.clone(), alone, offers })
     };
+    let progress = Progress::of("estimating {len} jobs: {pos} of {len}", asked.len());
     asked
         .par_iter()
-        .map(|job| work(job).map_err(|error| crate::locate(job.name.as_ref(), &error)))
+        .map(|job| {
+            let done = work(job).map_err(|error| crate::locate(job.name.as_ref(), &error));
+            progress.advance();
+            done
+        })
         .collect()
 }

@@ -13,8 +13,8 @@ use highwater_core::wording::answer::{largest_batch, lead, peak_or_end};
 use highwater_core::wording::{Headline, Sentence, answer, headline};
 use highwater_core::{Bytes, Diagnostic, Severity, bytes, wording};
 
-use crate::table::{Align, Cell, Table};
-use crate::{autopsy, compare};
+use crate::table::{self, Align, Cell, Table};
+use crate::{autopsy, compare, plot, screen};
 
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -28,7 +28,7 @@ const MODULES_MAX: usize = 8;
 const BAR: u64 = 32;
 
 /// The estimate, with styles as escape sequences that the terminal's stream keeps or strips.
-pub(crate) fn first(report: &Report, recorded: Option<&Report>) -> String {
+pub(crate) fn first(report: &Report, recorded: Option<&Report>, with_plot: bool) -> String {
     let mut sections = vec![
         answered(report),
         setting(report),
@@ -43,6 +43,12 @@ pub(crate) fn first(report: &Report, recorded: Option<&Report>) -> String {
         let title = format!("Compared with a {}", recorded.model.recognised.format);
         let body = [compare::render(report, recorded), listed(&recorded.diagnostics)].concat();
         sections.insert(4, section(&title, &body));
+    }
+    let mut sections: Vec<String> =
+        sections.iter().map(|section| screen::fitted(section)).collect();
+    if with_plot {
+        // Below the peaks; its lines have the right width already.
+        sections.insert(3, section("Timeline", &plot::for_screen(report)));
     }
     sections.join("\n") + "\n"
 }
@@ -192,7 +198,8 @@ fn categories(report: &Report) -> String {
     let total = at_peak.total();
     let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Left]);
     for (category, bytes) in at_peak.largest_first() {
-        let bar = "█".repeat(usize::try_from(bytes.parts_of(total, BAR)).unwrap_or(0));
+        let bar =
+            table::BAR.to_string().repeat(usize::try_from(bytes.parts_of(total, BAR)).unwrap_or(0));
         table.row([
             category.name().replace('_', " ").into(),
             bytes.to_string().into(),
@@ -232,6 +239,8 @@ fn devices(answer: &Answer) -> String {
         if answer.batch.is_some() { ["at best", "with flushes"] } else { [""; 2] };
     let heads = ["", "verdict", "chance", "need", "capacity", "margin", &batch, best, flushes];
     table.row(heads.map(|head| Cell::styled(head, FAINT)));
+    // The margin follows from need and capacity; "at best" is the less useful of three sizes.
+    table.without_if_narrow(&[5, 7]);
     let mut devices: Vec<_> = answer.devices.iter().collect();
     devices.sort_by_key(|device| device.verdict.capacity);
     for DeviceAnswer { verdict: device, largest } in devices {

@@ -19,7 +19,7 @@ mod trace;
 use serde::{Deserialize, Serialize};
 
 pub use self::csv::{devices, tensors, timeline};
-pub use self::json::{JsonConfig, JsonPeak, json};
+pub use self::json::{DeviceTime, JsonConfig, JsonPeak, json, timed_json};
 pub use self::markdown::markdown;
 pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
-import { inflateRawSync } from 'node:zlib';
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { test } from 'node:test';
 import {
   accessibilityFaults,
@@ -132,6 +132,28 @@ test('of a file there is the name, and elsewhere its settings wait for it', asyn
   await again.page.waitForFunction(
     () => [...document.querySelectorAll('select')].some((select) => select.value === 'lion'),
   );
+  await other.close();
+});
+
+test('a file that is served with the page opens by its address', async () => {
+  const state = { highwater: 1, file: 'alexnet.onnx', dims: { batch: 8 }, settings: { optimizer: 'lion' } };
+  const fragment = `#v1.${deflateRawSync(JSON.stringify(state)).toString('base64url')}`;
+  const context = await browser.fresh();
+  const body = await readFile(new URL('../fixtures/models/train/alexnet.onnx', import.meta.url));
+  await context.route('**/model', (route) => route.fulfill({ body }));
+  const { address } = browser;
+  const { page, errors } = await openPage({ context, address }, `?served=alexnet.onnx${fragment}`);
+  await opened(page);
+  await addressed(page, state);
+  assert.match(page.url(), /\?served=alexnet\.onnx#/);
+  assert.equal(await optimizer(page).inputValue(), 'lion');
+  assert.deepEqual(errors, []);
+  await context.close();
+  // Another name is not the file that is served.
+  const other = await browser.fresh();
+  await other.route('**/model', (route) => route.fulfill({ body }));
+  const asked = await openPage({ context: other, address }, `?served=other.onnx${fragment}`);
+  await asked.page.getByText('Open alexnet.onnx to see this').waitFor();
   await other.close();
 });
 

@@ -1,7 +1,7 @@
 //! A job in each line, an answer in each line.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -13,6 +13,7 @@ use super::answer::{Failure, Reply};
 use super::engine::Engine;
 use super::files::Files;
 use super::pool::{Pool, threads};
+use crate::progress::Progress;
 
 /// SIZE: bytes of a line.
 pub(crate) const LINE_MAX: usize = 4 << 20;
@@ -85,10 +86,17 @@ fn read(
 /// Writes answers; whoever asks line by line waits for each.
 fn write(answers: &Receiver<Receiver<String>>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
+    // Answers on a terminal show by themselves how far they are.
+    let progress = if stdout.is_terminal() {
+        Progress::hidden()
+    } else {
+        Progress::of_unknown("{pos} jobs answered")
+    };
     for answer in answers {
         let Ok(line) = answer.recv() else { continue };
         writeln!(stdout, "{line}")?;
         stdout.flush()?;
+        progress.advance();
     }
     Ok(())
 }

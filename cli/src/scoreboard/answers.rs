@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
@@ -17,6 +16,7 @@ use rayon::prelude::*;
 use super::runs::Run;
 use super::sources::Source;
 use crate::args::Training;
+use crate::progress::Progress;
 
 /// What all estimators say about a run, or why there is no estimate of it.
 pub(crate) type Answered = Result<Answer, String>;
@@ -70,13 +70,14 @@ pub(crate) fn all(sources: &[Source], training: &Training) -> Vec<Vec<Answered>>
             by_model.entry((at, run.model.as_str())).or_default().push((at, place));
         }
     }
-    let progress = Progress::over(sources.iter().map(|source| source.runs.len()).sum());
+    let all = sources.iter().map(|source| source.runs.len()).sum();
+    let progress = Progress::of("estimating {len} runs: {pos} of {len}", all);
     let groups: Vec<Vec<Place>> = by_model.into_values().collect();
     let answers: Vec<(Place, Answered)> = groups
         .into_par_iter()
         .flat_map(|group| of_model(sources, group, training, &progress))
         .collect();
-    progress.end();
+    drop(progress);
     let mut table: Vec<Vec<Answered>> = sources
         .iter()
         .map(|source| source.runs.iter().map(|_| Err(String::new())).collect())
@@ -107,7 +108,7 @@ fn of_model(
     };
     let answered = group.into_par_iter().map(|place| {
         let answered = answer(&place);
-        progress.step();
+        progress.advance();
         (place, answered)
     });
     answered.collect()
@@ -196,33 +197,4 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| GzDecoder::new(file).read_to_end(&mut bytes));
     read.map(|_| bytes).map_err(|error| format!("cannot unpack: {error}"))
-}
-
-/// A line on a terminal that counts the runs.
-#[derive(Debug)]
-struct Progress {
-    done: AtomicUsize,
-    all: usize,
-    is_shown: bool,
-}
-
-impl Progress {
-    fn over(all: usize) -> Self {
-        Self { done: AtomicUsize::new(0), all, is_shown: io::stderr().is_terminal() }
-    }
-
-    fn step(&self) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.is_shown {
-            let mut stderr = anstream::stderr().lock();
-            // A terminal that cannot show it loses nothing.
-            write!(stderr, "\r{done} of {} runs", self.all).and_then(|()| stderr.flush()).ok();
-        }
-    }
-
-    fn end(&self) {
-        if self.is_shown {
-            write!(anstream::stderr(), "\r\u{1b}[K").ok();
-        }
-    }
 }

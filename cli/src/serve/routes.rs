@@ -115,7 +115,7 @@ async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) 
 }
 
 /// Whether a request was sent to this machine by a name that only it has. HTTP 1.0 needs none.
-fn names_this_machine(headers: &HeaderMap) -> bool {
+pub(super) fn names_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };
     let name = match host.strip_prefix('[') {

@@ -40,7 +40,8 @@ fn keys_are_those_of_the_contract() {
             "devices",
             "lower_bound",
             "uncertain",
-            "diagnostics"
+            "diagnostics",
+            "step_time"
         ])
     );
     assert_eq!(
@@ -169,9 +170,11 @@ fn keys_are_those_of_the_contract() {
             "verdict",
             "max_batch_likely",
             "max_batch",
-            "max_batch_with_flush"
+            "max_batch_with_flush",
+            "step_time"
         ])
     );
+    assert_eq!(at("/step_time"), in_order(["picoseconds", "interval_picoseconds"]));
     assert_eq!(at("/diagnostics/0"), in_order(["severity", "code", "message", "node"]));
 }
 
@@ -221,6 +224,33 @@ fn devices_are_judged_by_what_they_have() {
         same |= device["id"] == json["config"]["device"] && need == json["peak"]["process"];
     }
     assert!(same, "the configured device needs the process peak");
+}
+
+/// The times are those of `highwater time`, on the chosen GPU and on all others.
+#[test]
+fn steps_have_their_times() {
+    let settings = ["--batch", "8", "--device", "t4"];
+    let json = estimate(&[&["--no-max-batch"], settings.as_slice()].concat());
+    let model = model("train/alexnet");
+    let timed = highwater(&[["time", &model, "--json"].as_slice(), &settings].concat());
+    let timed: Value = serde_json::from_str(&timed.stdout).unwrap();
+    let same = |found: &Value, expected: &Value| {
+        for key in ["picoseconds", "interval_picoseconds"] {
+            assert_eq!(found[key], expected[key], "{expected}");
+        }
+    };
+    same(&json["step_time"], &timed["step"]);
+    for device in json["devices"].as_array().unwrap() {
+        // The usual form of a board comes first in the list of devices, and others of it have other times.
+        let forms = timed["devices"].as_array().unwrap().iter();
+        let mut forms = forms.filter(|other| other["device"] == device["id"]);
+        assert!(forms.any(|form| form["picoseconds"] == device["step_time"]["picoseconds"]));
+    }
+    let flags = "--workload generation --seq 16 --json --devices t4 --no-max-batch";
+    let generated = ["estimate", "gpt2"].into_iter().chain(flags.split(' '));
+    let generated = highwater(&generated.collect::<Vec<_>>()).stdout;
+    let generated: Value = serde_json::from_str(&generated).unwrap();
+    assert_eq!(generated.get("step_time"), None, "generation has no step");
 }
 
 #[test]

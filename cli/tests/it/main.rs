@@ -3,6 +3,7 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
 #![recursion_limit = "256"]
 
+mod action;
 mod admission;
 mod advise;
 mod capacity;
@@ -13,6 +14,7 @@ mod export;
 mod jobs;
 mod json;
 mod models;
+mod open;
 mod pack;
 mod replay;
 mod reports;
@@ -21,6 +23,8 @@ mod scale;
 mod scoreboard;
 mod serve;
 mod share;
+mod shell;
+mod terminal;
 mod text;
 mod time;
 mod usage;

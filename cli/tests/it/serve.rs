@@ -85,8 +85,8 @@ impl Drop for Server {
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    head: String,
-    body: String,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Response {
@@ -109,7 +109,7 @@ fn request(path: &str, kind: &str, body: &str) -> Vec<u8> {
 }
 
 /// Sends bytes; `None` where the server closed the connection without an answer.
-fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> Option<Response> {
+pub(crate) fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> Option<Response> {
     // The server may refuse a request before it was sent whole.
     stream.write_all(bytes).ok();
     receive(stream)
@@ -139,7 +139,7 @@ fn unchunked(mut text: &str) -> String {
     body
 }
 
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();

@@ -18,6 +18,7 @@ use crate::report::difference::{PhaseDifference, by_phase};
 use crate::report::{
     Band, ByCategory, Certainty, DeviceVerdict, IterationPeaks, ModelSummary, Part, Peak, Report,
 };
+use crate::time::{Picoseconds, Timing};
 
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
@@ -37,6 +38,8 @@ struct JsonAnswer<'a> {
     lower_bound: bool,
     uncertain: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_time: Option<JsonStepTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<JsonRecorded<'a>>,
 }
@@ -183,6 +186,39 @@ struct JsonDevice<'a> {
     max_batch_likely: Option<u64>,
     max_batch: Option<u64>,
     max_batch_with_flush: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_time: Option<JsonStepTime>,
+}
+
+/// How long a step takes.
+#[derive(Clone, Copy, Serialize)]
+struct JsonStepTime {
+    picoseconds: u64,
+    interval_picoseconds: [u64; 2],
+}
+
+/// How long a step takes on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceTime {
+    /// Stable id of the device.
+    pub id: &'static str,
+    /// The time of a step.
+    pub step: Picoseconds,
+    /// What nine of ten runs take, at least and at most.
+    pub interval: (Picoseconds, Picoseconds),
+}
+
+impl DeviceTime {
+    /// Of a timing.
+    pub fn of(timing: &Timing) -> Self {
+        let time = &timing.time;
+        Self { id: timing.device.id, step: time.step(), interval: time.interval() }
+    }
+
+    const fn json(&self) -> JsonStepTime {
+        let (Picoseconds(least), Picoseconds(most)) = self.interval;
+        JsonStepTime { picoseconds: self.step.0, interval_picoseconds: [least, most] }
+    }
 }
 
 /// What nine runs in ten need.
@@ -202,7 +238,25 @@ struct JsonDiagnostic<'a> {
 
 /// The answer as JSON, indented, with a line end; and what was recorded of the same training.
 pub fn json(answer: &Answer, recorded: Option<&Report>) -> String {
+    written(JsonAnswer::of(answer), answer, recorded)
+}
+
+/// The same with the time of a step, where it is known.
+pub fn timed_json(answer: &Answer, recorded: Option<&Report>, times: &[DeviceTime]) -> String {
     let mut json = JsonAnswer::of(answer);
+    let of = |id: &str| times.iter().find(|time| time.id == id).map(DeviceTime::json);
+    for device in &mut json.devices {
+        device.step_time = of(device.id);
+    }
+    json.step_time = of(&answer.report.verdict.id);
+    written(json, answer, recorded)
+}
+
+fn written<'a>(
+    mut json: JsonAnswer<'a>,
+    answer: &'a Answer,
+    recorded: Option<&'a Report>,
+) -> String {
     json.compared = recorded.map(|recorded| JsonRecorded::of(&answer.report, recorded));
     // Fails only for maps whose keys are no texts, and there are none.
     serde_json::to_string_pretty(&json).unwrap_or_default() + "\n"
@@ -264,6 +318,7 @@ impl<'a> JsonAnswer<'a> {
             lower_bound: *lower_bound,
             uncertain: *uncertain,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
+            step_time: None,
             compared: None,
         }
     }
@@ -417,6 +472,7 @@ impl<'a> JsonDevice<'a> {
             max_batch_likely: largest.likely,
             max_batch: largest.without_flush,
             max_batch_with_flush: largest.with_flush,
+            step_time: None,
         }
     }
 }
