@@ -53,7 +53,9 @@ function excerpt(text, words) {
   const lower = text.toLowerCase();
   const first = Math.max(0, Math.min(...words.map((word) => lower.indexOf(word)).filter((at) => at >= 0), text.length));
   const begin = first < 70 || first === text.length ? 0 : text.lastIndexOf(" ", first - 50) + 1;
-  const short = text.slice(begin, begin + 180);
+  // Both ends are between words.
+  const end = text.length <= begin + 180 ? text.length : text.lastIndexOf(" ", begin + 180);
+  const short = text.slice(begin, end);
   const line = document.createElement("span");
   const escaped = words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "\\$&"));
   line.append(begin > 0 ? "… " : "");
@@ -61,7 +63,7 @@ function excerpt(text, words) {
     if (at % 2 === 0) line.append(part);
     else line.append(Object.assign(document.createElement("mark"), { textContent: part }));
   }
-  line.append(begin + 180 < text.length ? " …" : "");
+  line.append(end < text.length ? " …" : "");
   return line;
 }
 
@@ -150,6 +152,11 @@ function begin() {
   const fold = () => contents && (contents.open = !isNarrow.matches);
   isNarrow.addEventListener("change", fold);
   fold();
+
+  // The list of pages shows where this page is in it.
+  const pages = document.getElementById("pages");
+  const current = pages.querySelector("[aria-current]");
+  if (current) pages.scrollTop = current.offsetTop - pages.clientHeight / 2;
 
   // A stop of the keyboard only where something scrolls.
   const scrolled = document.querySelectorAll(".docs-scroll, article pre");

@@ -104,10 +104,14 @@ fn pages(root: &Path) -> Result<Pages> {
     check_anchors(&pages.contents, &references)?;
     pages.groups = groups(&set, &references)?;
     let lessons = lessons::pages(root)?;
-    pages.groups.push(Group {
-        title: "Lessons".to_owned(),
-        links: lessons.iter().map(|(at, it)| (it.title().to_owned(), at.clone())).collect(),
-    });
+    // No file of the checkout is a lesson to which the first page could link.
+    let links = lessons.iter().map(|(at, it)| (it.title().to_owned(), at.clone())).collect();
+    let group = Group { title: "Lessons".to_owned(), links };
+    if let Some(index) = pages.contents.get_mut(INDEX) {
+        index.heading(2, &group.title);
+        index.html(&frame::links(INDEX, &group.links));
+    }
+    pages.groups.push(group);
     pages.contents.extend(lessons);
     Ok(pages)
 }

@@ -102,7 +102,7 @@ impl Content {
                 cells.all(|cell| is_number(cell))
             })
             .collect();
-        let mut html = self.before_table();
+        let mut html = self.before_table().replace("<table>", "<table class=\"docs-dense\">");
         let mut row = |cells: &[String], tag: &str| {
             html.push_str("<tr>");
             for (cell, is_number) in cells.iter().zip(&is_number) {
@@ -196,7 +196,7 @@ mod tests {
         let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
         content.table(&row(["model", "MiB"]), &[row(["<a>", "1.5"]), row(["b", "-"])]);
         let expected = "<h2 id=\"a--b\">A &amp; B</h2>\n\
-            <div class=\"docs-scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table 1: A &amp; B\">\n<table>\n\
+            <div class=\"docs-scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table 1: A &amp; B\">\n<table class=\"docs-dense\">\n\
             <thead>\n<tr><th scope=\"col\">model</th><th scope=\"col\" class=\"number\">MiB</th></tr>\n</thead>\n\
             <tbody>\n<tr><td>&lt;a&gt;</td><td class=\"number\">1.5</td></tr>\n\
             <tr><td>b</td><td class=\"number\">-</td></tr>\n</tbody>\n</table>\n</div>\n";

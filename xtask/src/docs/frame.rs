@@ -39,7 +39,6 @@ pub(super) fn page(address: &str, content: &Content, groups: &[Group], assets: &
     let estimator = relative(address, "index.html");
     let estimator = estimator.trim_end_matches("index.html");
     let (contents, pages) = (contents(content), list(address, groups));
-    let more = if address == INDEX { lessons(groups) } else { String::new() };
     let body = &content.body;
     format!(
         "<!doctype html>
@@ -69,7 +68,7 @@ pub(super) fn page(address: &str, content: &Content, groups: &[Group], assets: &
 <div class=\"docs-columns\">
 <main id=\"main\" tabindex=\"-1\">
 {contents}<article>
-{body}{more}</article>
+{body}</article>
 </main>
 <nav id=\"pages\" class=\"docs-pages\" aria-label=\"All pages\">
 {pages}</nav>
@@ -101,31 +100,20 @@ fn contents(content: &Content) -> String {
 
 /// The list of all pages, in groups.
 fn list(address: &str, groups: &[Group]) -> String {
-    let mut html = String::new();
-    for (at, Group { title, links }) in groups.iter().enumerate() {
-        let title = escaped(title);
-        html.push_str(&format!(
-            "<h2 id=\"pages-{at}\">{title}</h2>\n<ul aria-labelledby=\"pages-{at}\">\n"
-        ));
-        for (name, target) in links {
-            let current = if target == address { " aria-current=\"page\"" } else { "" };
-            let (href, name) = (relative(address, target), escaped(name));
-            html.push_str(&format!("<li><a href=\"{href}\"{current}>{name}</a></li>\n"));
-        }
-        html.push_str("</ul>\n");
-    }
-    html
+    let groups = groups.iter().map(|Group { title, links: of_group }| {
+        format!("<h2>{}</h2>\n{}", escaped(title), links(address, of_group))
+    });
+    groups.collect()
 }
 
-/// The lessons on the first page, whose Markdown cannot link to them: no file of the checkout is a lesson.
-fn lessons(groups: &[Group]) -> String {
-    let Some(Group { title, links }) = groups.last() else { return String::new() };
-    let mut html = format!("<h2 id=\"lessons\">{}</h2>\n<ul>\n", escaped(title));
-    for (name, target) in links {
-        let (href, name) = (relative(INDEX, target), escaped(name));
-        html.push_str(&format!("<li><a href=\"{href}\">{name}</a></li>\n"));
-    }
-    html + "</ul>\n"
+/// A list of links on a page. That of the page itself is marked.
+pub(super) fn links(address: &str, links: &[(String, String)]) -> String {
+    let items = links.iter().map(|(name, target)| {
+        let current = if target == address { " aria-current=\"page\"" } else { "" };
+        let (href, name) = (relative(address, target), escaped(name));
+        format!("<li><a href=\"{href}\"{current}>{name}</a></li>\n")
+    });
+    format!("<ul>\n{}</ul>\n", items.collect::<String>())
 }
 
 /// The beginning of a text, cut between words.

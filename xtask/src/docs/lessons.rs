@@ -52,6 +52,11 @@ fn page(lesson: &Lesson, numbers: &Numbers) -> Result<Content> {
          estimator</a></p>\n",
         lesson.id
     ));
+    let steps = if count == 1 { "one step".to_owned() } else { format!("{count} steps") };
+    content.paragraph(&format!(
+        "A lesson in {steps}. The estimator simulates its model while you go through it, and shows where in memory \
+         things are. This page has the texts."
+    ));
     let mut model = lesson.model;
     model_of(model, &mut content);
     for (at, step) in lesson.steps.iter().enumerate() {
@@ -74,7 +79,6 @@ fn model_of(model: &str, content: &mut Content) {
         "<details>\n<summary>The model</summary>\n<pre tabindex=\"0\"><code>{}</code></pre>\n</details>\n",
         escaped(model)
     ));
-    content.read(model);
 }
 
 /// Adds a step.

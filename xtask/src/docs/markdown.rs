@@ -42,6 +42,7 @@ pub(super) fn convert(source: &str, text: &str, set: &Set) -> Result<Converted> 
         image: None,
         alignments: Vec::new(),
         column: 0,
+        cell: 0,
         is_head: false,
     };
     for (event, span) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
@@ -99,6 +100,8 @@ struct Writer<'a> {
     alignments: Vec<Alignment>,
     /// COUNT: columns before this one.
     column: usize,
+    /// Which event began the cell.
+    cell: usize,
     /// Whether this is the head of a table.
     is_head: bool,
 }
@@ -196,6 +199,7 @@ impl<'a> Writer<'a> {
                 let is_number = self.alignments.get(self.column) == Some(&Alignment::Right);
                 let tag = if self.is_head { "th scope=\"col\"" } else { "td" };
                 let class = if is_number { " class=\"number\"" } else { "" };
+                self.cell = self.events.len();
                 self.html(format!("<{tag}{class}>"));
             }
             other => self.events.push(Event::Start(other)),
@@ -270,7 +274,12 @@ impl<'a> Writer<'a> {
             TagEnd::TableRow => self.html("</tr>\n"),
             TagEnd::TableCell => {
                 self.column += 1;
-                self.html(if self.is_head { "</th>" } else { "</td>" });
+                // A heading without words would be read aloud as one.
+                let is_empty = self.cell + 1 == self.events.len();
+                if let Some(cell) = self.events.get_mut(self.cell).filter(|_| is_empty) {
+                    *cell = Event::Html("<td>".into());
+                }
+                self.html(if self.is_head && !is_empty { "</th>" } else { "</td>" });
             }
             other => self.events.push(Event::End(other)),
         }
@@ -311,10 +320,10 @@ mod tests {
                 "<p><img src=\"pictures/page-light.png\" alt=\"So &quot;it&quot; is\" /></p>\n",
             ),
             (
-                "| a | n |\n|---|---:|\n| `x` | 1 |\n",
+                "| a | n | |\n|---|---:|---|\n| `x` | 1 | |\n",
                 "<div class=\"docs-scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table 1: Title\">\n<table>\n\
-                 <thead>\n<tr><th scope=\"col\">a</th><th scope=\"col\" class=\"number\">n</th></tr>\n</thead>\n\
-                 <tbody>\n<tr><td><code>x</code></td><td class=\"number\">1</td></tr>\n</tbody>\n</table>\n</div>\n",
+                 <thead>\n<tr><th scope=\"col\">a</th><th scope=\"col\" class=\"number\">n</th><td></td></tr>\n</thead>\n\
+                 <tbody>\n<tr><td><code>x</code></td><td class=\"number\">1</td><td></td></tr>\n</tbody>\n</table>\n</div>\n",
             ),
         ];
         for (markdown, expected) in cases {

@@ -67,7 +67,7 @@ fn text_tables(source: &str, text: &str, content: &mut Content) -> Result<()> {
             continue;
         };
         for heading in lines.iter().take(head) {
-            content.heading(2, &super::content::capitalised(heading));
+            content.heading(2, heading);
         }
         let (notes, table): (Vec<&str>, Vec<&str>) =
             lines.iter().skip(head).partition(|line| line.contains(": "));
@@ -197,7 +197,7 @@ mod tests {
         let text = "In `MiB`.\n\ntrain\nmodel  true\na       1.0\nall: 1 run\n";
         let content = convert("tests/profiles.txt", text).expect("it is a table");
         let headings: Vec<_> = content.sections.iter().map(|it| &*it.heading).collect();
-        assert_eq!(headings, ["Every run: peaks from profiler traces", "Train"]);
+        assert_eq!(headings, ["Every run: peaks from profiler traces", "train"]);
         for part in
             ["<p>In <code>MiB</code>.</p>", "<td class=\"number\">1.0</td>", "<p>all: 1 run</p>"]
         {
