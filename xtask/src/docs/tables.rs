@@ -67,7 +67,12 @@ fn text_tables(source: &str, text: &str, content: &mut Content) -> Result<()> {
             continue;
         };
         for heading in lines.iter().take(head) {
-            content.heading(2, heading);
+            // The settings of all rows follow a name.
+            let (name, settings) = heading.split_once(", --").unwrap_or((heading, ""));
+            content.heading(2, name);
+            if !settings.is_empty() {
+                content.paragraph(&format!("`--{settings}`"));
+            }
         }
         let (notes, table): (Vec<&str>, Vec<&str>) =
             lines.iter().skip(head).partition(|line| line.contains(": "));
@@ -194,13 +199,16 @@ mod tests {
 
     #[test]
     fn blocks_become_sections() {
-        let text = "In `MiB`.\n\ntrain\nmodel  true\na       1.0\nall: 1 run\n";
+        let text = "In `MiB`.\n\ntrain, --a b\nmodel  true\na       1.0\nall: 1 run\n";
         let content = convert("tests/profiles.txt", text).expect("it is a table");
         let headings: Vec<_> = content.sections.iter().map(|it| &*it.heading).collect();
         assert_eq!(headings, ["Every run: peaks from profiler traces", "train"]);
-        for part in
-            ["<p>In <code>MiB</code>.</p>", "<td class=\"number\">1.0</td>", "<p>all: 1 run</p>"]
-        {
+        for part in [
+            "<p>In <code>MiB</code>.</p>",
+            "<p><code>--a b</code></p>",
+            "<td class=\"number\">1.0</td>",
+            "<p>all: 1 run</p>",
+        ] {
             assert!(content.body.contains(part), "{part}");
         }
         convert("tests/profiles.txt", "a\n\nb\nc\n").expect_err("no table");
