@@ -89,7 +89,7 @@ fn pages(root: &Path) -> Result<Pages> {
     for (source, address) in &set.pages {
         let text =
             fs::read_to_string(root.join(source)).during(format_args!("reading {source}"))?;
-        let content = if source.ends_with(".md") {
+        let content = if set::is_markdown(source) {
             let Converted { content, references: found, copied } =
                 markdown::convert(source, &text, &set)?;
             pages.copied.extend(copied);
@@ -176,7 +176,7 @@ mod tests {
     fn pages_obey_the_policy_of_the_page() {
         let mut files = Files::new();
         add(&place::root(), &mut files).expect("the pages are built");
-        let pages = files.iter().filter(|(name, _)| name.ends_with(".html"));
+        let pages = files.iter().filter(|(_, bytes)| bytes.starts_with(b"<!doctype html>"));
         for (name, bytes) in pages {
             let page = String::from_utf8_lossy(bytes);
             assert_eq!(page.matches("<h1").count(), 1, "{name}: one heading for the page");

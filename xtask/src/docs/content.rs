@@ -102,26 +102,19 @@ impl Content {
                 cells.all(|cell| is_number(cell))
             })
             .collect();
-        let mut html = self.before_table().replace("<table>", "<table class=\"docs-dense\">");
-        let mut row = |cells: &[String], tag: &str| {
-            html.push_str("<tr>");
-            for (cell, is_number) in cells.iter().zip(&is_number) {
+        let before = self.before_table().replace("<table>", "<table class=\"docs-dense\">");
+        let row = |cells: &[String], tag: &str, scope: &str| {
+            let cells = cells.iter().zip(&is_number).map(|(cell, is_number)| {
                 let class = if *is_number { " class=\"number\"" } else { "" };
-                let name = tag.split(' ').next().unwrap_or_default();
-                html.push_str(&format!("<{tag}{class}>{}</{name}>", escaped(cell)));
-            }
-            html.push_str("</tr>\n");
+                format!("<{tag}{scope}{class}>{}</{tag}>", escaped(cell))
+            });
+            format!("<tr>{}</tr>\n", cells.collect::<String>())
         };
-        row(head, "th scope=\"col\"");
-        for cells in rows {
-            row(cells, "td");
-        }
-        let (first, rest) = html.split_once("</tr>\n").unwrap_or_default();
-        let (open, first) = first.split_at(first.find("<tr>").unwrap_or_default());
-        let html = format!(
-            "{open}<thead>\n{first}</tr>\n</thead>\n<tbody>\n{rest}</tbody>\n</table>\n</div>\n"
-        );
-        self.html(&html);
+        let head = row(head, "th", " scope=\"col\"");
+        let rows: String = rows.iter().map(|cells| row(cells, "td", "")).collect();
+        self.html(&format!(
+            "{before}<thead>\n{head}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+        ));
     }
 }
 

@@ -82,16 +82,15 @@ pub(super) fn page(address: &str, content: &Content, groups: &[Group], assets: &
 /// The headings of a page, as links; a page with few has none.
 fn contents(content: &Content) -> String {
     let sections = content.sections.iter().filter(|section| section.level == 2);
-    let mut links = String::new();
-    let mut count = 0;
-    for section in sections {
-        count += 1;
+    let links = sections.map(|section| {
         let (id, heading) = (escaped(&section.id), escaped(&section.heading));
-        links.push_str(&format!("<li><a href=\"#{id}\">{heading}</a></li>\n"));
-    }
-    if count < CONTENTS_MIN {
+        format!("<li><a href=\"#{id}\">{heading}</a></li>\n")
+    });
+    let links: Vec<String> = links.collect();
+    if links.len() < CONTENTS_MIN {
         return String::new();
     }
+    let links = links.concat();
     format!(
         "<nav class=\"docs-contents\" aria-label=\"On this page\">\n<details open>\n<summary>On this page</summary>\n\
          <ul>\n{links}</ul>\n</details>\n</nav>\n"

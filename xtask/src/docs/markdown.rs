@@ -49,8 +49,8 @@ pub(super) fn convert(source: &str, text: &str, set: &Set) -> Result<Converted> 
         writer.event(event, &span)?;
     }
     let Writer { mut content, events, references, copied, .. } = writer;
-    let levels: Vec<u8> = content.sections.iter().map(|section| section.level).collect();
-    if levels.first() != Some(&1) || levels.iter().filter(|level| **level == 1).count() != 1 {
+    let mut levels = content.sections.iter().map(|section| section.level);
+    if levels.next() != Some(1) || levels.any(|level| level == 1) {
         return Err(Failure::new(format!("{source} does not begin with its only title, `# …`")));
     }
     html::push_html(&mut content.body, events.into_iter());
@@ -117,8 +117,9 @@ impl<'a> Writer<'a> {
 
     fn event(&mut self, event: Event<'a>, span: &Range<usize>) -> Result<()> {
         match event {
-            Event::Text(_) | Event::Code(_) => self.words(event),
-            Event::SoftBreak | Event::HardBreak => self.words(event),
+            Event::Text(_) | Event::Code(_) | Event::SoftBreak | Event::HardBreak => {
+                self.words(event);
+            }
             Event::Html(html) | Event::InlineHtml(html) => self.refuse(&html, span)?,
             Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
             Event::Start(tag) => self.start(tag, span)?,
@@ -151,13 +152,11 @@ impl<'a> Writer<'a> {
                 it.label.push_str(words);
             }
         }
-        match &mut self.heading {
-            Some((_, _, heading)) => heading.push_str(words),
-            None => {
-                // Words that markup splits are found as one.
-                let section = self.content.sections.last_mut();
-                section.into_iter().for_each(|section| section.text.push_str(words));
-            }
+        if let Some((_, _, heading)) = &mut self.heading {
+            heading.push_str(words);
+        } else if let Some(section) = self.content.sections.last_mut() {
+            // Words that markup splits are found as one.
+            section.text.push_str(words);
         }
         self.events.push(event);
     }
@@ -283,9 +282,9 @@ impl<'a> Writer<'a> {
             }
             other => self.events.push(Event::End(other)),
         }
-        if !matches!(tag, TagEnd::Link | TagEnd::Emphasis | TagEnd::Strong) {
-            let section = self.content.sections.last_mut();
-            section.into_iter().for_each(|section| section.text.push(' '));
+        let ends_words = !matches!(tag, TagEnd::Link | TagEnd::Emphasis | TagEnd::Strong);
+        if let Some(section) = self.content.sections.last_mut().filter(|_| ends_words) {
+            section.text.push(' ');
         }
     }
 }

@@ -109,7 +109,7 @@ impl Set {
         if path.starts_with(&format!("{FOLDER}/")) {
             return Ok(Target::File(path));
         }
-        if path.ends_with(".md") && !anchor.is_empty() {
+        if is_markdown(&path) && !anchor.is_empty() {
             let text = fs::read_to_string(&file).during(format_args!("reading {path}"))?;
             if !markdown::ids(&text).contains(anchor) {
                 let missing = format!("{source}:{line}: {path} has no heading #{anchor}");
@@ -121,6 +121,11 @@ impl Set {
         let on_the_web = |site: &String| Target::Web(format!("{site}/{kind}/main/{path}{at}"));
         Ok(self.repository.as_ref().map_or(Target::Nowhere, on_the_web))
     }
+}
+
+/// Whether a file is Markdown.
+pub(super) fn is_markdown(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|ending| ending == "md")
 }
 
 /// The address of a file that is published as it is.

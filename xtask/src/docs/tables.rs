@@ -57,8 +57,8 @@ pub(super) fn convert(source: &str, text: &str) -> Result<Content> {
 fn text_tables(source: &str, text: &str, content: &mut Content) -> Result<()> {
     for (at, block) in text.split("\n\n").enumerate() {
         let lines: Vec<&str> = block.lines().collect();
-        let is_head = |line: &&str| line.starts_with("model ") || line.starts_with("profile ");
-        let Some(head) = lines.iter().position(|line| is_head(&line)) else {
+        let is_head = |line: &str| line.starts_with("model ") || line.starts_with("profile ");
+        let Some(head) = lines.iter().position(|line| is_head(line)) else {
             if at > 0 {
                 let first = lines.first().copied().unwrap_or_default();
                 return Err(Failure::new(format!("{source}: a block without a head: {first}")));
