@@ -57,7 +57,7 @@ function excerpt(text, words) {
   const end = text.length <= begin + 180 ? text.length : text.lastIndexOf(" ", begin + 180);
   const short = text.slice(begin, end);
   const line = document.createElement("span");
-  const escaped = words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "\\$&"));
+  const escaped = words.map((word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
   line.append(begin > 0 ? "… " : "");
   for (const [at, part] of short.split(new RegExp(`(${escaped.join("|")})`, "iu")).entries()) {
     if (at % 2 === 0) line.append(part);

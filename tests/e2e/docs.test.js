@@ -93,6 +93,9 @@ test('search finds sections, shows where they are, and follows one by keys', asy
   assert.deepEqual(await accessibilityFaults(page), []);
   // Words that no page has in this form are found in another.
   await search(page, 'checkpointings');
+  // What regular expressions have signs for.
+  await search(page, '--batch');
+  await search(page, '(.pt2)');
   await search(page, 'xyzzy', /Nothing found for “xyzzy”/);
   assert.equal(await results(page).count(), 0);
   await search(page, 'memory snapshot');
