@@ -53,6 +53,12 @@ fn patterns<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     groups.into_iter().flat_map(of_group).collect()
 }
 
+/// Whether a file of `dist/` is one that only hosts read: a page never asks for it by this name.
+pub(crate) fn is_for_hosts(name: &str) -> bool {
+    let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
+    name == HEADERS || matches!(ending, Some("br" | "gz"))
+}
+
 /// Writes each text of `dist/` compressed next to it, as `NAME.br` and `NAME.gz`.
 ///
 /// # Errors
@@ -114,7 +120,7 @@ mod tests {
 
     use flate2::read::GzDecoder;
 
-    use super::{HEADERS, add_headers, brotli, gzip, patterns};
+    use super::{HEADERS, add_headers, brotli, gzip, is_for_hosts, patterns};
     use crate::site::Files;
 
     #[test]
@@ -140,6 +146,8 @@ mod tests {
         let expected = "/*\n  X-Content-Type-Options: nosniff\n\
             /a-*\n  Cache-Control: public, max-age=31536000, immutable\n";
         assert_eq!(files[HEADERS], expected.as_bytes());
+        assert!(is_for_hosts(HEADERS) && is_for_hosts("docs/a.html.br"));
+        assert!(!is_for_hosts("docs/a.html"));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) fn build_docs() -> Result<()> {
     {
         let name = file.strip_prefix(&dist).during("listing dist/")?;
         let name = name.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
-        if !name.starts_with("docs") {
+        if !name.starts_with("docs") && !hosting::is_for_hosts(&name) {
             files.insert(name, fs::read(&file).during(format_args!("reading {}", file.display()))?);
         }
     }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// COUNT: letters of code that stay on one line, at most: they fit on the narrowest screen.
+const CODE_UNBROKEN: usize = 28;
+
 /// A page without its frame.
 #[derive(Debug, Default)]
 pub(super) struct Content {
@@ -148,12 +151,18 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
+/// Code within a line, as HTML. Lines break only in code that is long.
+pub(super) fn code(text: &str) -> String {
+    let class = if text.chars().count() > CODE_UNBROKEN { " class=\"docs-long\"" } else { "" };
+    format!("<code{class}>{}</code>", escaped(text))
+}
+
 /// A text as HTML; backquotes enclose code.
 pub(super) fn with_code(text: &str) -> String {
-    let parts = text.split('`').enumerate().map(|(at, part)| {
-        let part = escaped(part);
-        if at % 2 == 1 { format!("<code>{part}</code>") } else { part }
-    });
+    let parts = text
+        .split('`')
+        .enumerate()
+        .map(|(at, part)| if at % 2 == 1 { code(part) } else { escaped(part) });
     parts.collect()
 }
 
@@ -165,7 +174,7 @@ pub(super) fn capitalised(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, capitalised, slug, with_code};
+    use super::{Content, capitalised, code, slug, with_code};
 
     #[test]
     fn ids_are_those_of_github() {
@@ -199,6 +208,8 @@ mod tests {
     #[test]
     fn texts_become_html() {
         assert_eq!(with_code("`<` is *less*"), "<code>&lt;</code> is *less*");
+        let long = "a-".repeat(20);
+        assert_eq!(code(&long), format!("<code class=\"docs-long\">{long}</code>"));
         assert_eq!(capitalised("layer specs"), "Layer specs");
     }
 }

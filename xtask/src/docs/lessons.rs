@@ -109,7 +109,9 @@ fn step(
     content.html(&format!("<p class=\"docs-question\">{}</p>\n", escaped(ask.question)));
     content.read(ask.question);
     content.html("<details class=\"docs-answer\">\n<summary>Show the answer</summary>\n");
-    content.paragraph(&format!("Simulated: {answer}."));
+    if !reveal.contains(&answer) {
+        content.paragraph(&format!("Simulated: {answer}."));
+    }
     content.paragraph(&reveal);
     content.html("</details>\n");
     Ok(())

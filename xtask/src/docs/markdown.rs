@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
-use super::content::{Content, escaped};
+use super::content::{Content, code, escaped};
 use super::set::{Reference, Set, Target, copied_to, relative};
 use crate::process::{Failure, Result};
 
@@ -158,7 +158,10 @@ impl<'a> Writer<'a> {
             // Words that markup splits are found as one.
             section.text.push_str(words);
         }
-        self.events.push(event);
+        self.events.push(match event {
+            Event::Code(text) => Event::Html(code(&text).into()),
+            other => other,
+        });
     }
 
     fn start(&mut self, tag: Tag<'a>, span: &Range<usize>) -> Result<()> {
