@@ -8,7 +8,7 @@ const FILES = {};
 const NAMES = Object.keys(FILES);
 const OURS = `highwater ${registration.scope} `;
 const CACHE = OURS + fingerprint(new TextEncoder().encode(JSON.stringify(FILES)));
-const HOME = [registration.scope, `${registration.scope}index.html`];
+const DOCS = `${registration.scope}docs/`;
 
 /** FNV-1a, as the build computes it. */
 function fingerprint(bytes) {
@@ -57,9 +57,11 @@ async function activate() {
 
 async function answer(request) {
   const [place] = request.url.split(/[?#]/);
-  const name = HOME.includes(place) ? "index.html" : place;
+  const name = place.endsWith("/") ? `${place}index.html` : place;
   const [shown] = await versions();
   const kept = shown && (await caches.match(name, { cacheName: shown, ignoreVary: true }));
+  // The documentation is that of the network, where there is one: it needs no part of the program.
+  if (kept && place.startsWith(DOCS)) return fetch(request).catch(() => kept);
   return kept ?? fetch(request);
 }
 

@@ -12,7 +12,10 @@
 //! | [`manifest`] | the list of the page's parts in `index.html` |
 //! | [`program`] | the page's program, compiled and split |
 //! | [`site`] | the page's files, put together |
+//! | [`taught`] | the texts of the lessons, which are the page's |
+//! | [`docs`] | the pages of the documentation |
 //! | [`offline`] | the list of files for visits without a network |
+//! | [`hosting`] | headers for hosts, and compressed files |
 //! | [`page`] | the static page in `dist/` |
 //! | [`weight`] | the size of the page, and its limits |
 //! | [`watch`] | notices changes of the page's sources |
@@ -46,7 +49,15 @@ mod manifest;
 mod program;
 mod site;
 
+#[path = "../../app/src/model/lessons/table.rs"]
+#[expect(dead_code, reason = "only the page uses the rest")]
+mod taught;
+
+mod docs;
+
 mod offline;
+
+mod hosting;
 
 mod page;
 mod weight;
@@ -101,7 +112,12 @@ enum Task {
         /// Let clippy compile our crates, as the tests do
         #[arg(long)]
         linted: bool,
+        /// Add each file compressed with Brotli and gzip, for hosts that serve such files
+        #[arg(long)]
+        compressed: bool,
     },
+    /// Build the pages of the documentation alone, into a page that is in dist/ already
+    Docs,
     /// Run every check: format, lints, tests, the page, the browser
     Test {
         /// Leave out everything that needs WebAssembly or a browser
@@ -185,10 +201,12 @@ fn perform(task: &Task) -> Result<()> {
         Task::Serve { port, small } => {
             serve(port, if small { Flavour::Small } else { Flavour::Quick })
         }
-        Task::Build { linted } => {
+        Task::Build { linted, compressed } => {
             page::build(if linted { Flavour::Linted } else { Flavour::Small })?;
-            weight::weigh()
+            weight::weigh()?;
+            if compressed { hosting::compress() } else { Ok(()) }
         }
+        Task::Docs => page::build_docs(),
         Task::Test { quick } => checks::run_all(quick),
         Task::Bench { ref what } => {
             let mut bench = command("cargo");

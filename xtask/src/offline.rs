@@ -9,6 +9,9 @@ const WORKER: &str = "sw.js";
 /// The line of it that the list replaces.
 const EMPTY: &str = "const FILES = {};";
 
+/// Endings of files that are not kept: they are for other programs, and large.
+const NOT_KEPT: &str = ".csv";
+
 /// Writes the files of a page and their fingerprints into its worker; none, if the page is not to be kept.
 ///
 /// # Errors
@@ -19,7 +22,8 @@ pub(crate) fn prepare(files: &mut Files, kept: bool) -> Result<()> {
     if !worker.contains(EMPTY) {
         return Err(Failure::new(format!("{WORKER} has no line `{EMPTY}`")));
     }
-    let listed = files.iter().filter(|(name, _)| kept && *name != WORKER);
+    let listed =
+        files.iter().filter(|(name, _)| kept && *name != WORKER && !name.ends_with(NOT_KEPT));
     let entries: Vec<_> = listed
         .map(|(name, bytes)| format!("  \"{name}\": \"{:x}\",\n", fingerprint(bytes)))
         .collect();
@@ -42,6 +46,7 @@ mod tests {
         ] {
             let mut files = Files::from([
                 ("a.js".to_owned(), b"a".to_vec()),
+                ("docs/b.csv".to_owned(), b"b".to_vec()),
                 (WORKER.to_owned(), EMPTY.as_bytes().to_vec()),
             ]);
             prepare(&mut files, kept).expect("the worker has the line");

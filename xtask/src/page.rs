@@ -9,7 +9,7 @@ use crate::process::{Failure, Result, While as _, command, run};
 use crate::program::{self, Flavour};
 use crate::progress;
 use crate::site::{self, Files};
-use crate::{offline, pack, place, toolchain};
+use crate::{docs, hosting, offline, pack, place, toolchain};
 
 /// Builds the page into `dist/`, setting up what is missing first.
 ///
@@ -34,9 +34,38 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     let mut files = site::assemble(&root, &page, &links, loadable, flavour)?;
     add_fetched(&root, &mut files)?;
     // A page that changes all the time is not kept: reloading must show what was built.
+    docs::add(&root, &mut files)?;
     offline::prepare(&mut files, flavour != Flavour::Quick)?;
+    hosting::add_headers(&mut files);
     write(&files)?;
     progress::say(format_args!("the page is in dist after {:.1} s", begun.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+/// Builds the pages of the documentation into `dist/`, next to a page that was built before, if there is one.
+///
+/// # Errors
+/// The documentation has a broken link, or a file cannot be read or written.
+pub(crate) fn build_docs() -> Result<()> {
+    let (root, dist) = (place::root(), place::dist());
+    let mut files = Files::new();
+    for file in
+        if dist.is_dir() { place::files(&dist).during("listing dist/")? } else { Vec::new() }
+    {
+        let name = file.strip_prefix(&dist).during("listing dist/")?;
+        let name = name.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
+        if !name.starts_with("docs") && !hosting::is_for_hosts(&name) {
+            files.insert(name, fs::read(&file).during(format_args!("reading {}", file.display()))?);
+        }
+    }
+    // The list in it is made anew.
+    let worker = fs::read_to_string(root.join("public/sw.js")).during("reading sw.js")?;
+    files.insert("sw.js".to_owned(), site::trimmed(&worker).into_bytes());
+    docs::add(&root, &mut files)?;
+    offline::prepare(&mut files, true)?;
+    hosting::add_headers(&mut files);
+    write(&files)?;
+    progress::say("the documentation is in dist/docs");
     Ok(())
 }
 

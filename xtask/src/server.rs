@@ -20,7 +20,7 @@ use flate2::write::GzEncoder;
 
 use crate::process::{Failure, Result};
 use crate::progress::{self, Progress};
-use crate::waiting;
+use crate::{site, waiting};
 
 /// SIZE: the longest request that is read, in bytes.
 const REQUEST_MAX: u64 = 16 * 1024;
@@ -199,9 +199,7 @@ fn gzip(body: &[u8]) -> std::io::Result<Vec<u8>> {
 
 /// How long a browser may keep a file: one with a fingerprint in its name never changes.
 fn caching(file: &Path) -> &'static str {
-    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let last = stem.trim_end_matches("_bg").rsplit('-').next().unwrap_or_default();
-    if last.len() >= 8 && last.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+    if site::is_hashed(&file.to_string_lossy()) {
         "Cache-Control: public, max-age=31536000, immutable"
     } else {
         "Cache-Control: no-cache"
@@ -220,6 +218,7 @@ fn media_type(file: &Path) -> &'static str {
         Some("png") => "image/png",
         Some("ico") => "image/x-icon",
         Some("woff2") => "font/woff2",
+        Some("csv") => "text/csv; charset=utf-8",
         Some("txt" | "md") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
     }

@@ -87,7 +87,7 @@ fn loader(name: &str, mark: &str) -> String {
 }
 
 /// A script or a style without its indentation, and without the lines that are comments.
-fn trimmed(text: &str) -> String {
+pub(crate) fn trimmed(text: &str) -> String {
     let mut is_comment = false;
     let mut kept = String::new();
     for line in text.lines().map(str::trim) {
@@ -121,10 +121,17 @@ fn replaced(text: &str, replacements: &[(Range<usize>, String)]) -> String {
 }
 
 /// A file's name with a fingerprint of what is in it.
-fn hashed(file: &str, bytes: &[u8]) -> String {
+pub(crate) fn hashed(file: &str, bytes: &[u8]) -> String {
     let name = file_name(file);
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
     format!("{stem}-{:08x}.{ending}", fingerprint(bytes))
+}
+
+/// Whether a file never changes: its name has a fingerprint.
+pub(crate) fn is_hashed(name: &str) -> bool {
+    let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let last = stem.trim_end_matches("_bg").rsplit('-').next().unwrap_or_default();
+    last.len() >= 8 && last.bytes().all(|letter| letter.is_ascii_hexdigit())
 }
 
 fn file_name(file: &str) -> &str {
@@ -152,7 +159,7 @@ fn copy(folder: &Path, name: &str, files: &mut Files) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hashed, replaced, trimmed};
+    use super::{hashed, is_hashed, replaced, trimmed};
 
     #[test]
     fn lines_that_ask_for_nothing_go() {
@@ -172,6 +179,19 @@ mod tests {
     #[test]
     fn a_name_has_the_hash_before_its_ending() {
         assert_eq!(hashed("public/icon.svg", b"a"), "icon-e40c292c.svg");
+    }
+
+    #[test]
+    fn names_with_a_fingerprint_are_known() {
+        assert!(
+            is_hashed("highwater-app-281418c0c6d62193_bg.wasm")
+                && is_hashed("highwater-ee5ce067.css")
+        );
+        assert!(
+            !is_hashed("index.html")
+                && !is_hashed("icon-192.png")
+                && !is_hashed("docs/sharing.html")
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::process::{Result, While as _};
 /// Files and folders that the page is made of.
 const SOURCES: &[&str] = &[
     "Cargo.lock",
+    "ARCHITECTURE.md",
     "Cargo.toml",
     "app",
     "core/Cargo.toml",
@@ -17,6 +18,7 @@ const SOURCES: &[&str] = &[
     "core/src",
     "draw/Cargo.toml",
     "draw/src",
+    "docs",
     "index.html",
     "public",
     "styles",

@@ -15,11 +15,15 @@ const WARNED: usize = 1_200_000;
 /// SIZE: how many it refuses.
 const REFUSED: usize = 1_300_000;
 
+/// How the names of the documentation's files begin.
+const DOCS: &str = "docs";
+
 /// Beginnings of the names of files that the first answer does not wait for: parts of the program, texts and tables,
 /// and what keeps the page.
-const LATER: [&str; 18] = [
+const LATER: [&str; 19] = [
     "choices-",
     "dnnperf-",
+    DOCS,
     "families-",
     "formulas-",
     "gpumemnet-",
@@ -44,14 +48,23 @@ const LATER: [&str; 18] = [
 /// `dist/` cannot be read, or too much comes before the first answer.
 pub(crate) fn weigh() -> Result<()> {
     let (mut first, mut later) = (0, 0);
+    let (mut docs, mut docs_raw) = (0, 0);
     println!("{:>10} {:>10}  file of dist/", "raw", "gzip");
     for name in program_files(&place::dist())? {
         let bytes = fs::read(place::dist().join(&name)).during(format_args!("reading {name}"))?;
         let gzip = gzip_size(&bytes).during(format_args!("compressing {name}"))?;
-        println!("{:>10} {gzip:>10}  {name}", bytes.len());
+        if name.starts_with(DOCS) {
+            docs += gzip;
+            docs_raw += bytes.len();
+        } else {
+            println!("{:>10} {gzip:>10}  {name}", bytes.len());
+        }
         let is_later = LATER.iter().any(|begin| name.starts_with(begin));
         *(if is_later { &mut later } else { &mut first }) += gzip;
     }
+    println!(
+        "{docs_raw:>10} {docs:>10}  the pages of the documentation, with the texts for search"
+    );
     let example = largest_example(&place::dist())?;
     println!("{:>10} {example:>10}  the largest example", "");
     let first = first + example;
@@ -94,7 +107,11 @@ fn program_files(folder: &Path) -> Result<Vec<String>> {
     let files = place::files(folder).during("listing dist/ (build the page first)")?;
     let names = files.iter().filter_map(|file| file.strip_prefix(folder).ok());
     let names = names.map(|name| name.to_string_lossy().into_owned());
-    Ok(names.filter(|name| PROGRAM.iter().any(|ending| has_extension(name, ending))).collect())
+    let counts = |name: &String| {
+        // What its search looks through counts too.
+        name.starts_with(&format!("{DOCS}-")) || PROGRAM.iter().any(|end| has_extension(name, end))
+    };
+    Ok(names.filter(counts).collect())
 }
 
 fn has_extension(name: &str, extension: &str) -> bool {

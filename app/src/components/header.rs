@@ -95,7 +95,7 @@ pub(crate) fn Header(
     }
 }
 
-/// A menu with the lessons.
+/// A menu with the lessons, and the documentation.
 #[component]
 fn LessonMenu(
     /// What the user can ask of them.
@@ -106,6 +106,7 @@ fn LessonMenu(
     view! {
         <Menu menu label=tr("Lessons") word=tr("Learn")>
             <Choices menu label=tr("Lessons") entries on_choose=lessons.begin />
+            <a class="menu-item" href="docs/index.html">{tr("Documentation")}</a>
         </Menu>
     }
 }

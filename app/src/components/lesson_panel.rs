@@ -116,7 +116,7 @@ fn question(
     let guess = move || guess(ask, stop.get());
     let below = if revealed {
         let verdict =
-            move || report.get().map(|report| words::notice::guessed(guess(), (ask.of)(&report)));
+            move || report.get().map(|report| words::notice::guessed(guess(), ask.of.of(&report)));
         Either::Left(view! { <p class="lesson-verdict">{verdict}</p> })
     } else {
         Either::Right(view! {
@@ -156,7 +156,7 @@ fn question(
 
 /// What a stop of the slider guesses.
 fn guess(ask: &Ask, stop: u64) -> Bytes {
-    Bytes(ask.most.0 / STOPS * stop)
+    Bytes(ask.most().0 / STOPS * stop)
 }
 
 /// A sentence of a lesson with the numbers of a report.
