@@ -1,6 +1,7 @@
 //! `highwater estimate … --plot`: the timeline in characters. Each category has its own, so that it can be read without
 //! colours; where there are colours, edges are drawn in eighths of a character.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use anstyle::{RgbColor, Style};
@@ -169,7 +170,7 @@ impl<'a> Plot<'a> {
             dots.fill(Dot { letter: '─', style: Style::new() });
             let text = format!(" {what} ");
             let begin = self.width.saturating_sub(text.chars().count() + 2);
-            write(dots, begin, &text, Style::new());
+            put(dots, begin, &text, Style::new());
         }
         String::new()
     }
@@ -198,7 +199,7 @@ impl<'a> Plot<'a> {
         } else {
             (format!("▼ {size}"), column)
         };
-        write(dots, begin, &text, Style::new().bold());
+        put(dots, begin, &text, Style::new().bold());
     }
 
     /// The axis in front of a row.
@@ -275,7 +276,8 @@ impl<'a> Plot<'a> {
             for (dot, name) in row {
                 let pad = " ".repeat(wide.saturating_sub(name.chars().count() + 4));
                 let style = dot.style;
-                text += &format!(" {style}{}{style:#} {name}{pad} ", dot.letter);
+                // Writing to a string does not fail.
+                write!(text, " {style}{}{style:#} {name}{pad} ", dot.letter).ok();
             }
             text.truncate(text.trim_end().len());
             text.push('\n');
@@ -303,7 +305,7 @@ fn place(share: f64, width: usize) -> usize {
 }
 
 /// Writes a text into a row.
-fn write(dots: &mut [Dot], begin: usize, text: &str, style: Style) {
+fn put(dots: &mut [Dot], begin: usize, text: &str, style: Style) {
     for (dot, letter) in dots.iter_mut().skip(begin).zip(text.chars()) {
         *dot = Dot { letter, style };
     }
@@ -315,7 +317,7 @@ fn label(dots: &mut [Dot], begin: usize, end: usize, texts: &[&str]) {
     let fits = |text: &&&str| !text.is_empty() && text.chars().count() <= room;
     if let Some(text) = texts.iter().find(fits) {
         let before = (room - text.chars().count()) / 2;
-        write(dots, begin + before, text, Style::new());
+        put(dots, begin + before, text, Style::new());
     }
 }
 

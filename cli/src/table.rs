@@ -1,5 +1,7 @@
 //! Columns of text for a terminal.
 
+use std::fmt::Write as _;
+
 use anstyle::Style;
 
 use crate::screen;
@@ -139,7 +141,8 @@ impl<const N: usize> Table<N> {
                     if !part.is_empty() {
                         let style = row[at].style;
                         line += &std::mem::take(&mut blanks);
-                        line += &format!("{style}{part}{style:#}");
+                        // Writing to a string does not fail.
+                        write!(line, "{style}{part}{style:#}").ok();
                     }
                     blanks += &after;
                     blanks += &" ".repeat(GAP);

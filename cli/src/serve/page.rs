@@ -42,7 +42,7 @@ const CHUNK: usize = 1 << 16;
 const LIMITS: Limits = Limits {
     connections: 64,
     read: Duration::from_secs(10),
-    write: Duration::from_secs(60),
+    write: Duration::from_mins(1),
     grace: Duration::from_secs(1),
 };
 
