@@ -50,7 +50,8 @@ def test_is_committed_without_results(name: str):
     notebook = _read(name)
     nbformat.validate(notebook)
     for cell in notebook.cells:
-        assert not cell.get("outputs") and cell.get("execution_count") is None, cell.source
+        assert not cell.get("outputs"), cell.source
+        assert cell.get("execution_count") is None, cell.source
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
 
 
@@ -61,7 +62,8 @@ def test_begins_with_a_badge_and_an_installation(name: str):
     assert target in first.source
     assert f"https://github.com/{REPOSITORY}/releases/expanded_assets/v{highwater.__version__}" in install.source
     # An index has another project of this name.
-    assert "--no-index" in install.source and "except ImportError:" in install.source
+    assert "--no-index" in install.source
+    assert "except ImportError:" in install.source
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -72,7 +74,8 @@ def test_teaches(name: str):
     assert "**You will be able to**" in text
     assert text.index("## Exercises") < text.index("## Answers")
     # Students write a prediction before the cell that answers shows it.
-    predictions = [name for source in code for name in re.findall(r"^(my_\w+)(?:, my_\w+)* = None", source, re.MULTILINE)]
+    asked = re.compile(r"^(my_\w+)(?:, my_\w+)* = None", re.MULTILINE)
+    predictions = [name for source in code for name in asked.findall(source)]
     assert len(predictions) >= 4
     for prediction in predictions:
         uses = [index for index, source in enumerate(code) if prediction in source]
