@@ -73,27 +73,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// What a command prints; its arguments are those behind `highwater`.
+/// What a command prints about a model that is open already; its arguments are those behind `highwater`, with any name
+/// in the model's place.
 ///
 /// # Errors
 /// Bad use or input, with the text that the command would print.
-pub fn answer(arguments: &[String]) -> Result<String, String> {
-    answer_with(Models::default(), arguments)
-}
-
-/// The same about a model that is open already; any name may stand in its place.
-///
-/// # Errors
-/// As [`answer`].
 pub fn answer_of(model: &Model, arguments: &[String]) -> Result<String, String> {
-    answer_with(Models(Some(model)), arguments)
-}
-
-fn answer_with(models: Models<'_>, arguments: &[String]) -> Result<String, String> {
     let program = "highwater".to_owned();
     let arguments = Arguments::try_parse_from(std::iter::once(&program).chain(arguments))
         .map_err(|error| foreign::explain(&error).unwrap_or_else(|| args::in_a_line(&error)))?;
-    run(&arguments.command, models).map(|(output, _)| output)
+    run(&arguments.command, Models(Some(model))).map(|(output, _)| output)
 }
 
 /// The model in a file; where there is no such file, the model of that name.

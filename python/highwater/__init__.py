@@ -9,7 +9,7 @@
 It needs neither a GPU nor weights. All sizes are bytes, all times are seconds.
 """
 
-from highwater._asked import Fit, devices, estimate, fit
+from highwater._asked import Fit, estimate, fit
 from highwater._check import check
 from highwater._estimate import (
     Advice,
@@ -23,7 +23,7 @@ from highwater._estimate import (
     Times,
     Verdict,
 )
-from highwater._native import Error, __version__
+from highwater._native import Error, __version__, devices
 from highwater.testing import assert_fits
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,26 +30,29 @@ def estimate(
     """Estimates how much GPU memory training a model takes.
 
     `model` is one of
-    - an `nn.Module`, on the CPU, a GPU or the meta device, with example `inputs` of any batch: a tensor, a tuple of what
-      `forward` takes, or a dict of its keyword arguments. It is exported in memory; no weight is copied;
+    - an `nn.Module`, on the CPU, a GPU or the meta device, with example `inputs` of any batch: a tensor, a tuple of
+      what `forward` takes, or a dict of its keyword arguments. It is exported in memory; no weight is copied;
     - a program of `torch.export`;
     - a file: ONNX, `.pt2`, safetensors, a configuration, a training recipe, and whatever else the command line opens;
     - the name of a published model, such as `llama-3.1-8b`;
     - a configuration of transformers;
     - a Trainer of transformers, whose model, arguments and optimizer are read.
 
-    `batch` is the number of samples (default: that of the inputs), `seq` the length of texts. `optimizer` is an optimizer
-    of PyTorch or bitsandbytes, its class, or a name. `device` is a GPU such as `t4`; `highwater.devices()` lists them.
-    `arguments` are those of a trainer: TrainingArguments, a dict of them, or the text of a script. All other settings are
-    those of the command line with underscores: `precision="amp-bf16"`, `checkpoint="blocks"`, `dims={"height": 384}`.
+    `batch` is the number of samples (default: that of the inputs), `seq` the length of texts. `optimizer` is an
+    optimizer of PyTorch or bitsandbytes, its class, or a name. `device` is a GPU such as `t4`; `highwater.devices()`
+    lists them. `arguments` are those of a trainer: TrainingArguments, a dict of them, or the text of a script. All
+    other settings are those of the command line with underscores: `precision="amp-bf16"`, `checkpoint="blocks"`,
+    `dims={"height": 384}`.
 
     Raises `highwater.Error` where something cannot be estimated; the text says what to do.
     """
-    given = _given(model, inputs, batch, seq, arguments, settings)
-    optimizer = given.optimizer if optimizer is None else optimizer
-    chosen: Settings = {**given.settings}
-    if optimizer is not None:
-        chosen.update(_settings.of_optimizer(optimizer))
+    given = _given(model, inputs, batch, seq, settings)
+    notes = _settings.notes_on(optimizer, given.parameters)
+    chosen: Settings = {}
+    if optimizer is not None or given.optimizer is not None:
+        chosen.update(_settings.of_optimizer(given.optimizer if optimizer is None else optimizer))
+    if given.only_batch is not None:
+        batch = None
     chosen.update({"batch": batch if batch is not None else given.batch, "seq": seq, "device": device, **settings})
     opened = given.model
     arguments = given.arguments if arguments is None else arguments
@@ -58,10 +61,10 @@ def estimate(
         if batch is None:
             # The arguments say how many samples a step has.
             chosen.pop("batch", None)
-    notes = _settings.notes_on(optimizer, given.parameters)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    return Estimate(opened, name or given.name, chosen, content=given.content, notes=notes)
+    called = name or given.name
+    return Estimate(opened, called, chosen, content=given.content, notes=notes, only_batch=given.only_batch)
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,13 @@ def fit(model: Any, inputs: Any = None, device: str | None = None, **settings: A
         start = model.change(device=device, **settings) if device or settings else model
     else:
         start = estimate(model, inputs, device=device, **settings)
+    if start.only_batch is not None:
+        raise Error(
+            f"the batch cannot vary: the module works for {start.only_batch} samples only, as its code has sizes of it"
+        )
     verdict: Verdict = start.verdict
-    if verdict.largest_batch is None and verdict.largest_batch_at_best is None:
-        if start.is_open:
-            raise Error(f"the largest batch is not known, because the estimate is open: {'; '.join(start.diagnostics)}")
-        if verdict.largest_batch_with_flushes is None and start.change(batch=1).fits:
-            raise Error("the batch of this model cannot vary: it is fixed in the file, or the module works for one only")
+    if verdict.largest_batch is None and start.is_open:
+        raise Error(f"the largest batch is not known, because the estimate is open: {'; '.join(start.diagnostics)}")
     batch = verdict.largest_batch or 0
     at_batch = start.change(batch=max(batch, 1))
     return Fit(
@@ -126,13 +130,14 @@ class _Given:
     name: str
     content: bytes | Path | None = None
     batch: int | None = None
-    settings: Settings = field(default_factory=dict)
+    only_batch: int | None = None
+    """COUNT: the one batch that a module works for."""
     optimizer: Any = None
     arguments: Any = None
     parameters: Iterable[Any] = ()
 
 
-def _given(model: Any, inputs: Any, batch: int | None, seq: int | None, arguments: Any, settings: Settings) -> _Given:
+def _given(model: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:
     if isinstance(model, (str, os.PathLike)):
         _no_inputs(inputs, "a file or a name")
         return _named(model)
@@ -150,14 +155,16 @@ def _given(model: Any, inputs: Any, batch: int | None, seq: int | None, argument
     if hasattr(model, "to_json_string") and hasattr(model, "model_type"):
         return _of_configuration(model, inputs, batch, seq, settings)
     raise Error(
-        f"{type(model).__name__} is no model: give an nn.Module with example inputs, a file, the name of a published model, "
-        "a configuration or a Trainer of transformers"
+        f"{type(model).__name__} is no model: give an nn.Module with example inputs, a file, the name of a published "
+        "model, a configuration or a Trainer of transformers"
     )
 
 
 def _no_inputs(inputs: Any, what: str) -> None:
     if inputs is not None:
-        raise Error(f"{what} has its own inputs: give sizes instead, such as `batch=32`, `seq=512` or `dims={{'height': 384}}`")
+        raise Error(
+            f"{what} has its own inputs: give sizes instead, such as `batch=32`, `seq=512` or `dims={{'height': 384}}`"
+        )
 
 
 def _named(model: str | os.PathLike[str]) -> _Given:
@@ -172,8 +179,8 @@ def _of_module(module: Any, inputs: Any, batch: int | None, seq: int | None, set
     name = type(module).__name__
     opened = Model.read(program.content, name)
     # An open batch is always set: that of the inputs is what the user means.
-    size = program.batch if program.is_open else None
-    return _Given(opened, name, program.content, size, parameters=module.parameters())
+    size, only = (program.batch, None) if program.is_open else (None, batch or program.batch)
+    return _Given(opened, name, program.content, size, only, parameters=module.parameters())
 
 
 def _of_trainer(trainer: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:
@@ -186,9 +193,8 @@ def _of_trainer(trainer: Any, inputs: Any, batch: int | None, seq: int | None, s
             ) from error
     given = _of_module(trainer.model, inputs, batch, seq, settings)
     optimizer = getattr(trainer, "optimizer", None)
-    return _Given(
-        given.model, given.name, given.content, given.batch, optimizer=optimizer, arguments=trainer.args
-    )
+    # Its arguments say how the optimizer's groups are made.
+    return replace(given, optimizer=optimizer, arguments=trainer.args)
 
 
 def _of_configuration(config: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:
@@ -209,15 +215,9 @@ def _from_configuration(config: Any) -> Any:
         for found in classes:
             if found is not None:
                 return found(config)
-        return transformers.AutoModel.from_config(config)
+        auto: Any = transformers.AutoModel
+        return auto.from_config(config)
 
 
 def _is_trainer(value: Any) -> bool:
     return all(hasattr(value, name) for name in ("get_train_dataloader", "model", "args"))
-
-
-def devices() -> list[str]:
-    """The GPUs that `device=` takes."""
-    from highwater._native import ask
-
-    return [line.split()[0] for line in ask(["devices"]).splitlines()[1:] if line.split()]

@@ -12,7 +12,7 @@ ENTRIES = 1_000_000
 """COUNT: calls to the allocator that PyTorch keeps, of some hundred bytes each."""
 
 
-class check:  # noqa: N801, it reads as a statement
+class check:
     """Records the memory of what runs in its block, and prints how that differs from an estimate, phase by phase.
 
         with highwater.check(estimate) as checked:

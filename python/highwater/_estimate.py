@@ -246,15 +246,23 @@ class Estimate:
         *,
         content: bytes | Path | None = None,
         notes: Sequence[str] = (),
+        only_batch: int | None = None,
     ) -> None:
         self._model = model
         self._name = name.lstrip("-") or "model"
         self._settings = {key: value for key, value in settings.items() if value is not None}
         self._content = content
         self._notes = list(notes)
+        self.only_batch = only_batch
+        """COUNT: the one batch that the module works for; None where any may be asked for."""
         self._answers: dict[tuple[str, ...], str] = {}
+        if only_batch is not None and self._settings.get("batch", only_batch) != only_batch:
+            raise Error(
+                f"the module works for {only_batch} samples only, as its code has sizes of it: give the module and the "
+                "other batch to `highwater.estimate`"
+            )
         # What cannot be estimated is refused here, not where the answer is read.
-        self._answer = self._asked([])
+        self._answer: dict[str, Any] = json.loads(self._ask("estimate", *self._one_device(), "--json"))
 
     def _ask(self, command: str, *arguments: str) -> str:
         asked = (command, *arguments)
@@ -262,12 +270,16 @@ class Estimate:
             self._answers[asked] = self._model.ask([command, self._name, *flags(self._settings), *arguments])
         return self._answers[asked]
 
-    def _device_flag(self) -> str:
-        return f"--devices={self._settings.get('device') or USUAL['device']}"
+    def _one_device(self) -> list[str]:
+        return [f"--devices={self._settings.get('device') or USUAL['device']}", *self._batches()]
 
-    def _asked(self, arguments: list[str]) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._ask("estimate", self._device_flag(), "--json", *arguments))
-        return answer
+    def _alone(self) -> list[str]:
+        """The run itself, without other GPUs and other batches."""
+        return [self._one_device()[0], "--no-max-batch"]
+
+    def _batches(self) -> list[str]:
+        """Other batches are looked for only where there can be any."""
+        return [] if self.only_batch is None else ["--no-max-batch"]
 
     def __str__(self) -> str:
         return str(self._answer["headline"])
@@ -344,27 +356,32 @@ class Estimate:
     @property
     def timeline(self) -> Timeline:
         """Memory over the run, as arrays."""
-        rows = _table(self._ask("estimate", self._device_flag(), "--no-max-batch", "--csv=timeline=-"))
+        rows = _table(self._ask("estimate", *self._alone(), "--csv=timeline=-"))
         columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else {})}
-        texts = ("phase", "operator", "module")
-        numbers = {
-            name: numpy.array(values, dtype=numpy.int64) for name, values in columns.items() if name not in texts
-        }
-        fixed = {name: numbers.pop(name) for name in ("event", "iteration", "allocated", "reserved")}
-        named = {name: numpy.array(columns[name], dtype=numpy.str_) for name in texts}
-        return Timeline(**fixed, **named, categories=numbers)
+        texts = {name: numpy.array(columns.pop(name), dtype=numpy.str_) for name in ("phase", "operator", "module")}
+        numbers = {name: numpy.array(values, dtype=numpy.int64) for name, values in columns.items()}
+        return Timeline(
+            event=numbers.pop("event"),
+            iteration=numbers.pop("iteration"),
+            phase=texts["phase"],
+            operator=texts["operator"],
+            module=texts["module"],
+            allocated=numbers.pop("allocated"),
+            reserved=numbers.pop("reserved"),
+            categories=numbers,
+        )
 
     @property
     def tensors(self) -> list[dict[str, str]]:
         """What is alive at the peak, the largest first: a row for each tensor."""
-        return _table(self._ask("estimate", self._device_flag(), "--no-max-batch", "--csv=tensors=-"))
+        return _table(self._ask("estimate", *self._alone(), "--csv=tensors=-"))
 
     def frame(self, what: str = "timeline") -> pandas.DataFrame:
         """A table: the `timeline`, the `tensors` at the peak, or all `devices`; needs pandas."""
         tables = ("timeline", "tensors", "devices")
         if what not in tables:
             raise Error(f"there is no table `{what}`; choose {', '.join(tables)}")
-        devices = [] if what == "devices" else [self._device_flag(), "--no-max-batch"]
+        devices = self._batches() if what == "devices" else self._alone()
         text = self._ask("estimate", *devices, f"--csv={what}=-")
         return _pandas().read_csv(io.StringIO(text))
 
@@ -393,7 +410,7 @@ class Estimate:
         """
         with _file(snapshot) as path:
             # A file may be written anew: what it holds is not kept.
-            common = ["estimate", self._name, *flags(self._settings), self._device_flag(), "--no-max-batch"]
+            common = ["estimate", self._name, *flags(self._settings), *self._alone()]
             answer = json.loads(self._model.ask([*common, "--json", f"--compare={path}"]))
         compared = answer["compared"]
         result = Comparison(
@@ -408,20 +425,25 @@ class Estimate:
     def change(self, **settings: Any) -> Estimate:
         """The same model with other settings; it is not exported anew."""
         return Estimate(
-            self._model, self._name, {**self._settings, **settings}, content=self._content, notes=self._notes
+            self._model,
+            self._name,
+            {**self._settings, **settings},
+            content=self._content,
+            notes=self._notes,
+            only_batch=self.only_batch,
         )
 
     def svg(self, *, dark: bool = False) -> str:
         """The timeline as a picture."""
-        return self._ask("estimate", self._device_flag(), "--picture=-", *(["--dark"] if dark else []))
+        return self._ask("estimate", *self._one_device(), "--picture=-", *(["--dark"] if dark else []))
 
     def markdown(self) -> str:
         """A report for an issue or a pull request."""
-        return self._ask("estimate", "--markdown=-")
+        return self._ask("estimate", *self._batches(), "--markdown=-")
 
     def json(self) -> dict[str, Any]:
         """The answer for all GPUs, as `highwater estimate --json` prints it. Bytes are integers."""
-        answer: dict[str, Any] = json.loads(self._ask("estimate", "--json"))
+        answer: dict[str, Any] = json.loads(self._ask("estimate", *self._batches(), "--json"))
         return answer
 
     def write_model(self, path: str | os.PathLike[str]) -> Path:

@@ -6,11 +6,12 @@ import contextlib
 import copy
 import io
 import json
+import logging
 import re
 import traceback
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,17 +69,21 @@ def program(
             # A size of 1 is taken for a constant.
             args, kwargs = _with_batch((args, kwargs), 1, 2)
         rows = max(example, 2)
-        sizes = _open((args, kwargs), rows, open_seq)
-        try:
-            exported = _exported(module, args, kwargs, sizes)
-            is_open = _has_open_batch(exported, rows)
-        except Error:
-            # Some modules work for one batch only: then it is the one that is asked for.
-            exported, is_open = None, False
-        if exported is None or not is_open and (batch or example) != rows:
+        exported = None
+        for named in (True, False):
+            try:
+                found = _exported(module, args, kwargs, _open((args, kwargs), rows, open_seq, named))
+            except Error:
+                # Some modules need relations between sizes, or work for one batch only.
+                continue
+            if _has_open_batch(found, rows):
+                return Program(_archive(module, found), example, True)
+            exported = found
+        if exported is None or (batch or example) != rows:
+            # Then the batch is the one that is asked for.
             args, kwargs = _with_batch((args, kwargs), rows, batch or example)
             exported = _exported(module, args, kwargs, None)
-        return Program(_archive(module, exported), example, is_open)
+        return Program(_archive(module, exported), example, False)
 
 
 def archive(exported: Any) -> bytes:
@@ -114,7 +119,8 @@ def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(inputs, (tuple, list)):
         return tuple(inputs), {}
     raise Error(
-        f"inputs are a tensor, a tuple of what `forward` takes, or a dict of its keyword arguments, not {type(inputs).__name__}"
+        "inputs are a tensor, a tuple of what `forward` takes, or a dict of its keyword arguments, not "
+        f"{type(inputs).__name__}"
     )
 
 
@@ -132,7 +138,6 @@ def _device_of(module: torch.nn.Module) -> torch.device | None:
 def _moved(values: Any, device: torch.device | None) -> Any:
     """The inputs where the module is: only their shapes and types matter."""
     import torch
-    from torch.utils import _pytree as pytree
 
     def move(tensor: Any) -> Any:
         if not isinstance(tensor, torch.Tensor) or device is None or tensor.device == device:
@@ -143,7 +148,21 @@ def _moved(values: Any, device: torch.device | None) -> Any:
             return torch.zeros_like(tensor, device=device)
         return tensor.to(device)
 
-    return pytree.tree_map(move, values)
+    return _mapped(move, values)
+
+
+def _mapped(change: Callable[[Any], Any], values: Any) -> Any:
+    """Inputs, each changed once: what is one tensor under two names stays one."""
+    from torch.utils import _pytree as pytree
+
+    changed: dict[int, Any] = {}
+
+    def once(leaf: Any) -> Any:
+        if id(leaf) not in changed:
+            changed[id(leaf)] = change(leaf)
+        return changed[id(leaf)]
+
+    return pytree.tree_map(once, values)
 
 
 def _batch_of(values: Any) -> int | None:
@@ -166,7 +185,6 @@ def _has_batch(leaf: Any, rows: int) -> bool:
 
 def _with_batch(values: Any, rows: int, wanted: int) -> Any:
     """The inputs with another batch: rows are repeated or left out."""
-    from torch.utils import _pytree as pytree
 
     def resize(leaf: Any) -> Any:
         if not _has_batch(leaf, rows) or rows == wanted:
@@ -174,20 +192,22 @@ def _with_batch(values: Any, rows: int, wanted: int) -> Any:
         times = -(-wanted // rows)
         return leaf.repeat(times, *[1] * (leaf.dim() - 1))[:wanted].contiguous()
 
-    return pytree.tree_map(resize, values)
+    return _mapped(resize, values)
 
 
-def _open(values: tuple[Any, Any], rows: int, open_seq: bool) -> Any:
-    """Which sizes stay open, in the structure of the inputs."""
+def _open(values: tuple[Any, Any], rows: int, open_seq: bool, named: bool) -> Any:
+    """Which sizes stay open, in the structure of the inputs; those that are `named` are the same in all of them."""
     from torch.export import Dim
     from torch.utils import _pytree as pytree
+
+    batch, seq = (Dim("batch"), Dim("seq")) if named else (Dim.AUTO, Dim.AUTO)
 
     def sizes(leaf: Any) -> Any:
         if not _has_batch(leaf, rows):
             return None
-        free = {0: Dim.AUTO}
+        free: dict[int, Any] = {0: batch}
         if open_seq and leaf.dim() == 2 and not leaf.dtype.is_floating_point:
-            free[1] = Dim.AUTO
+            free[1] = seq
         return free
 
     args, kwargs = values
@@ -205,11 +225,24 @@ def _exported(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], sizes:
         if shapes is None:
             raise Error("inputs are given by position or by name, not both")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quiet():
             return torch.export.export(module, args, kwargs or None, dynamic_shapes=shapes)
     except Exception as error:  # whatever the module's own code raises comes out here
         raise Error(advice(module, error)) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what PyTorch prints about the way to an error, which the error says again."""
+    nowhere = io.StringIO()
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
 
 
 def _has_open_batch(exported: Any, rows: int) -> bool:
@@ -220,7 +253,8 @@ def _has_open_batch(exported: Any, rows: int) -> bool:
         if node.op == "placeholder" and node.name in exported.graph_signature.user_inputs:
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor) and value.dim() > 0:
-                return not isinstance(value.shape[0], int)
+                size: Any = value.shape[0]
+                return not isinstance(size, int) and size.node.maybe_as_int() is None
     return False
 
 
@@ -228,8 +262,8 @@ def _has_open_batch(exported: Any, rows: int) -> bool:
 def _as_trained(module: torch.nn.Module, trains: bool) -> Iterator[None]:
     """The module as a training loop runs it; afterwards it is as it was."""
     modes = {child: child.training for child in module.modules()}
-    config = getattr(module, "config", None)
-    caches = getattr(config, "use_cache", None)
+    config: Any = getattr(module, "config", None)
+    caches = config is not None and bool(getattr(config, "use_cache", False))
     try:
         if trains and not module.training:
             module.train()
@@ -243,7 +277,7 @@ def _as_trained(module: torch.nn.Module, trains: bool) -> Iterator[None]:
         for child, mode in modes.items():
             child.training = mode
         if caches:
-            config.use_cache = caches
+            config.use_cache = True
 
 
 def _archive(module: Any, exported: Any) -> bytes:
@@ -255,8 +289,7 @@ def _archive(module: Any, exported: Any) -> bytes:
     light._state_dict = {name: _on_meta(tensor) for name, tensor in exported.state_dict.items()}
     light._constants = dict(exported.constants)
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         torch.export.save(light, buffer)
     return _without_weights(buffer, shared, _places(exported))
 
@@ -265,7 +298,9 @@ def _on_meta(tensor: Any) -> Any:
     import torch
 
     bare = tensor.detach().to("meta")
-    return torch.nn.Parameter(bare, requires_grad=tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else bare
+    return (
+        torch.nn.Parameter(bare, requires_grad=tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else bare
+    )
 
 
 def _tied(module: torch.nn.Module) -> dict[str, str]:
@@ -292,52 +327,70 @@ def _without_weights(archive: io.BytesIO, tied: dict[str, str], places: dict[str
             name = entry.filename
             if name.endswith("_weights_config.json"):
                 weights = json.loads(given.read(entry))
+                ties = {weight: tied.get(weight) or places.get(weight, weight) for weight in weights["config"]}
                 for weight, about in weights["config"].items():
-                    about["path_name"] = tied.get(weight) or places.get(weight, weight)
+                    about["path_name"] = ties[weight]
+                    # What lies on the meta device is not tied by the file that it is in.
+                    about["tensor_meta"]["device"] = {"type": "cpu", "index": None}
                 kept.writestr(name, json.dumps(weights))
             elif "/data/" not in name:
                 kept.writestr(name, given.read(entry))
     return result.getvalue()
 
 
+INSTEAD = "or export the model to ONNX (`torch.onnx.export(..., dynamo=False)`) and give the file"
+
+ADVICE = (
+    (
+        r"missing (\d+|a) required|unexpected keyword|got multiple values|takes .* positional|many positional",
+        "the inputs are not what {name}.forward takes: {first}",
+    ),
+    (
+        r"data-dependent|GuardOnDataDependent|Could not (guard|extract)|unbacked|\.item\(\)",
+        "{name} decides by the values of a tensor{where}, and there are none before it runs: choose by shapes or by "
+        "settings instead (`torch.where` and `torch.cond` work, too), " + INSTEAD,
+    ),
+    (
+        r"on different devices|Expected all tensors|different devices|on cpu, but|device .* meta",
+        "{name} makes a tensor on another device than its inputs{where}: give `device=x.device` where it makes one. "
+        "PyTorch says: {first}",
+    ),
+    (
+        r"pytree|not a known type|known type",
+        "{name} takes or returns {what}, which cannot be exported: return tensors, tuples or dicts (for transformers, "
+        "`model.config.use_cache = False`), " + INSTEAD,
+    ),
+    (
+        r"cannot be multiplied|reduction dim|size mismatch|must match the size|Expected .*dimensional|expected input",
+        "the inputs do not have the shapes that {name} works on{where}: {first}",
+    ),
+    (
+        r"out of memory|can't allocate memory|DefaultCPUAllocator",
+        "{name} does not fit into this machine's memory: build it on the meta device, `with torch.device('meta'):`",
+    ),
+    ("", "{name} cannot be exported{where}: {first}. Change that, " + INSTEAD),
+)
+"""What is found in an error of PyTorch, and what to do about it; the first that is found counts."""
+
+
 def advice(module: Any, error: BaseException) -> str:
-    """What to change in a module that cannot be exported, in two sentences at most."""
-    name = type(module).__name__
+    """What to change in a module that cannot be exported."""
     text = str(error)
-    where = _where(error)
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    first = first if len(first) <= 200 else first[:197] + "..."
-    instead = "or export the model to ONNX (`torch.onnx.export(..., dynamo=False)`) and give the file"
-    if re.search(r"missing (\d+|a) required|unexpected keyword|got multiple values|takes .* positional", text):
-        return f"the inputs are not what {name}.forward takes: {first}"
-    if re.search(r"data-dependent|GuardOnDataDependent|Could not (guard|extract)|unbacked|\.item\(\)", text + type(error).__name__):
-        return (
-            f"{name} decides by the values of a tensor{where}, and there are no values before it runs: choose by shapes "
-            f"or by settings instead (`torch.where` and `torch.cond` work, too), {instead}"
-        )
-    if re.search(r"on different devices|Expected all tensors|different devices|on cpu, but|device .* meta", text):
-        return (
-            f"{name} makes a tensor on another device than its inputs{where}: give `device=x.device` where it makes one. "
-            f"PyTorch says: {first}"
-        )
-    if re.search(r"pytree|not a known type|Unsupported.*(input|output)|known type", text):
-        kind = re.search(r"<class '([^']+)'>", text)
-        what = f"a {kind[1].rsplit('.', 1)[-1]}" if kind else "an object"
-        return (
-            f"{name} takes or returns {what}, which cannot be exported: return tensors, tuples or dicts (for transformers, "
-            f"`model.config.use_cache = False`), {instead}"
-        )
-    if re.search(r"shapes? cannot be multiplied|size mismatch|must match the size|Expected .*dimensional|channels|expected input", text):
-        return f"the inputs do not have the shapes that {name} works on{where}: {first}"
-    if re.search(r"out of memory|can't allocate memory|DefaultCPUAllocator", text):
-        return f"{name} does not fit into the memory of this machine: build it on the meta device, `with torch.device('meta'):`"
-    return f"{name} cannot be exported{where}: {first}. Change that, {instead}"
+    first = first.rstrip(".") if len(first) <= 200 else first[:197] + "..."
+    kind = re.search(r"<class '([^']+)'>", text)
+    what = f"a {kind[1].rsplit('.', 1)[-1]}" if kind else "an object"
+    searched = f"{type(error).__name__}: {text}"
+    template = next(template for pattern, template in ADVICE if re.search(pattern, searched))
+    return template.format(name=type(module).__name__, where=_where(error), first=first, what=what)
 
 
 def _where(error: BaseException) -> str:
     """The line of the model's own code that an error is from."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not re.search(r"[/\\](torch|highwater)[/\\]|contextlib\.py$|^<", frame.filename)]
+    own = [
+        frame for frame in frames if not re.search(r"[/\\](torch|highwater)[/\\]|contextlib\.py$|^<", frame.filename)
+    ]
     if not own or not own[-1].line:
         return ""
     frame = own[-1]

@@ -55,13 +55,15 @@ def comparison(result: Comparison) -> str:
         ("allocated", result.estimated.allocated, result.recorded.allocated),
         ("reserved", result.estimated.reserved, result.recorded.reserved),
     ]
-    pairs += [(f"{phase.iteration or ''} {phase.phase}".strip(), phase.estimate, phase.recorded) for phase in result.phases]
+    pairs += [
+        (f"{phase.iteration or ''} {phase.phase}".strip(), phase.estimate, phase.recorded) for phase in result.phases
+    ]
     for name, estimate, recorded in pairs:
         difference = "=" if estimate == recorded else f"{100 * (estimate / max(recorded, 1) - 1):+.1f} %"
         rows.append((name, size(estimate), size(recorded), difference))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]).rstrip()
-        for row in rows
-    ]
+    lines = []
+    for name, *cells in rows:
+        aligned = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join([name.ljust(widths[0]), *aligned]).rstrip())
     return "\n".join(lines)

@@ -27,8 +27,11 @@ class Model:
 def main(arguments: list[str]) -> int:
     """The command line: its exit status."""
 
-def ask(arguments: list[str]) -> str:
-    """What a command prints that is about no open model."""
+def devices() -> list[str]:
+    """The GPUs that `device=` takes; slices of them, such as `a100-80gb 3g.40gb`, may be given as well."""
+
+def device_called(name: str, total: int) -> str | None:
+    """The GPU that a driver gives this name and so many bytes; None where it is unknown."""
 
 def settings() -> list[tuple[str, bool, str]]:
     """Settings of a training: name, whether it is a flag without a value, and its usual value."""

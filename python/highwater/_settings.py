@@ -79,6 +79,9 @@ def of_optimizer(optimizer: Any) -> Settings:
         return {"optimizer": optimizer}
     if isinstance(optimizer, type):
         return {"optimizer": _name(optimizer.__name__, [{}])}
+    # accelerate wraps optimizers.
+    while hasattr(optimizer, "optimizer"):
+        optimizer = optimizer.optimizer
     groups = getattr(optimizer, "param_groups", None)
     if not isinstance(groups, list) or not groups:
         raise Error(
@@ -106,7 +109,9 @@ def _name(kind: str, groups: list[dict[str, Any]]) -> str:
     name = _SIMPLE.get(kind)
     if name is None:
         known = ", ".join(["SGD", "Adam", "AdamW", "RMSprop", *_SIMPLE])
-        raise Error(f"the optimizer {kind} is not simulated; these are: {known}. Give the name of the one that is nearest")
+        raise Error(
+            f"the optimizer {kind} is not simulated; these are: {known}. Give the name of the one that is nearest"
+        )
     return name
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from highwater._asked import Fit, estimate, fit
-from highwater._native import Error
+from highwater._native import Error, device_called
 
 if TYPE_CHECKING:
     LargestBatch: Any
@@ -34,18 +34,14 @@ def here() -> str | None:
         return None
     if not torch.cuda.is_available():
         return None
-    called = torch.cuda.get_device_name().lower().removeprefix("nvidia ").replace(" ", "-")
-    try:
-        # Names that drivers give are among those that are understood.
-        return estimate("resnet18", device=called, batch=1).verdict.id
-    except Error:
-        return None
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return device_called(properties.name, properties.total_memory)
 
 
 def _chosen(device: str | None) -> str:
     chosen = device or here()
     if chosen is None:
-        raise Error("there is no GPU here that is known: give one, such as `LargestBatch('t4')`")
+        raise Error("there is no GPU here that Highwater knows: give one, such as `LargestBatch('t4')`")
     return chosen
 
 
@@ -58,7 +54,7 @@ def _largest(found: Fit) -> int:
 def _for_transformers() -> Any:
     from transformers import TrainerCallback
 
-    class LargestBatch(TrainerCallback):  # type: ignore[misc]
+    class LargestBatch(TrainerCallback):  # type: ignore[misc, unused-ignore]
         """Sets the largest batch that fits on a GPU (default: that of this machine) for a Trainer of transformers."""
 
         def __init__(self, device: str | None = None, *, most: int | None = None, **settings: Any) -> None:
@@ -94,14 +90,12 @@ def _for_lightning() -> Any:
     try:
         from lightning.pytorch import Callback
     except ImportError:
-        from pytorch_lightning import Callback  # type: ignore[no-redef]
+        from pytorch_lightning import Callback  # type: ignore[no-redef, assignment, unused-ignore]
 
-    class LargestBatchOfModule(Callback):  # type: ignore[misc]
+    class LargestBatchOfModule(Callback):  # type: ignore[misc, unused-ignore]
         """Sets `batch_size` of the data module, or of the module, before Lightning makes its data loaders."""
 
-        def __init__(
-            self, inputs: Any, device: str | None = None, *, most: int | None = None, **settings: Any
-        ) -> None:
+        def __init__(self, inputs: Any, device: str | None = None, *, most: int | None = None, **settings: Any) -> None:
             self.inputs = inputs
             self.device = device
             self.most = most
@@ -117,7 +111,9 @@ def _for_lightning() -> Any:
             holders = [getattr(trainer, "datamodule", None), pl_module]
             holder = next((each for each in holders if hasattr(each, "batch_size")), None)
             if holder is None:
-                raise Error("neither the data module nor the module has `batch_size`; add it, and make the loaders with it")
+                raise Error(
+                    "neither the data module nor the module has `batch_size`; add it, and make the loaders with it"
+                )
             holder.batch_size = batch
             self.fit = found
 

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use highwater_core::config::{Kind, PyTorch, SETTINGS, Setting};
-use highwater_core::{Config, formats, recipe};
+use highwater_core::{Bytes, Config, device, formats, recipe};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -78,10 +78,16 @@ fn main(py: Python<'_>, arguments: Vec<String>) -> u8 {
     py.detach(|| highwater::main(arguments.into_iter().map(Into::into)))
 }
 
-/// What a command prints that is about no open model.
+/// The GPUs that `device=` takes; slices of them, such as `a100-80gb 3g.40gb`, may be given as well.
 #[pyfunction]
-fn ask(py: Python<'_>, arguments: Vec<String>) -> PyResult<String> {
-    py.detach(|| highwater::answer(&arguments)).map_err(Error::new_err)
+fn devices() -> Vec<&'static str> {
+    device::all().iter().map(|device| device.id).collect()
+}
+
+/// The GPU that a driver gives this name and so many bytes; `None` where it is unknown.
+#[pyfunction]
+fn device_called(name: &str, total: u64) -> Option<&'static str> {
+    device::named_as(name, Bytes(total)).map(|device| device.id)
 }
 
 /// Settings of a training: their names with underscores, whether each is a flag without a value, and its usual value.
@@ -103,6 +109,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Model>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
-    module.add_function(wrap_pyfunction!(ask, module)?)?;
+    module.add_function(wrap_pyfunction!(devices, module)?)?;
+    module.add_function(wrap_pyfunction!(device_called, module)?)?;
     module.add_function(wrap_pyfunction!(settings, module)?)
 }

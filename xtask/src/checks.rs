@@ -7,7 +7,7 @@ use std::{env, io};
 
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of, run};
-use crate::{progress, schedulers, toolchain, tools};
+use crate::{progress, python, schedulers, toolchain, tools};
 
 /// A part of the checks: its name and what it does.
 type Part = (&'static str, fn() -> Result<()>);
@@ -36,8 +36,12 @@ pub(crate) fn run_all(quick: bool) -> Result<()> {
     let tested = place::tested();
     place::gone(fs::remove_file(&tested)).during("forgetting the commit that was tested before")?;
     let page = if quick { None } else { Some(begin_page()?) };
+    let environment = if quick { None } else { python::begin(schedulers::in_checks())? };
     let parts = NATIVE.iter().map(|&(name, part)| run_part(name, part));
     let mut outcomes: Vec<_> = parts.collect();
+    if !quick {
+        outcomes.push(run_part("the Python package", || test_python(environment)));
+    }
     if let Some(page) = page {
         outcomes.push(run_part("the page, linted, built and weighed", || finish_page(page)));
         outcomes.push(run_part("tests, browser", test_browser));
@@ -114,6 +118,15 @@ fn test_native() -> Result<()> {
 /// With the program that the tests before have built.
 fn test_schedulers() -> Result<()> {
     schedulers::test(schedulers::in_checks())
+}
+
+/// Waits for the environment, where it is being installed.
+fn test_python(environment: Option<Child>) -> Result<()> {
+    if let Some(mut installing) = environment {
+        // What failed is said again by the tests.
+        installing.wait().during("waiting for Python's environment")?;
+    }
+    python::test(schedulers::in_checks())
 }
 
 /// Begins to build the page, in a process of its own that prints into a file.

@@ -22,6 +22,7 @@
 //! | [`tidy`] | project rules that no lint checks |
 //! | [`words`] | phrases that texts for readers do not have |
 //! | [`schedulers`] | the examples for schedulers, with real ones |
+//! | [`python`] | the Python package: its wheel, its tests |
 //! | [`release`] | the version, and the text of its release |
 //! | [`checks`] | all checks that a change must pass |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
@@ -64,6 +65,7 @@ mod tidy;
 
 mod schedulers;
 
+mod python;
 mod release;
 
 mod checks;
@@ -124,6 +126,12 @@ enum Task {
     },
     /// Run the examples for schedulers with a real Slurm and Ray, which are installed if they are missing
     Schedulers,
+    /// Build the Python package's wheel and test it, in an environment that is installed if it is missing
+    Python {
+        /// Only install the environment
+        #[arg(long)]
+        prepare: bool,
+    },
     /// Compare the events of a real run with ours, and say where they part
     DiffOracle {
         /// A model of the zoo, such as `resnet50`; with recorded events, its ONNX file
@@ -204,6 +212,8 @@ fn perform(task: &Task) -> Result<()> {
             oracle::survey(list, formats, out.as_deref(), kept)
         }
         Task::Schedulers => schedulers::test(true),
+        Task::Python { prepare: true } => python::prepare(),
+        Task::Python { prepare: false } => python::test(true),
         Task::CheckTree => tidy::check(),
         Task::Notes { ref tag } => release::notes(tag),
     }
