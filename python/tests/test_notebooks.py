@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+import resource
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ REPOSITORY = "OWNER/REPOSITORY"
 """The public repository, which every notebook names in its badge and where it installs from."""
 
 SECONDS = 60
-"""The most that a notebook may take."""
+"""The most of a processor's time that a notebook may take; the machine may be busy with other tests."""
 
 
 def _read(name: str):
@@ -39,10 +39,16 @@ def test_all_notebooks_are_tested():
 @pytest.mark.parametrize("name", NAMES)
 def test_runs(name: str):
     notebook = _read(name)
-    begun = time.monotonic()
+    before = _seconds()
     # A cell that fails raises here, with its traceback.
-    nbclient.NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(FOLDER)}}).execute()
-    assert time.monotonic() - begun < SECONDS
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}}).execute()
+    assert 1 < _seconds() - before < SECONDS
+
+
+def _seconds() -> float:
+    """What programs that this one started, and that have ended, took of a processor."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @pytest.mark.parametrize("name", NAMES)
