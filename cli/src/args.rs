@@ -378,6 +378,7 @@ pub(crate) struct Scoreboard {
 /// A model and how it is trained.
 #[derive(Args, Debug)]
 #[command(after_help = STATUS)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Estimate {
     /// ONNX file or text, `torch.export` archive, safetensors, layer spec, `config.json`, Keras model, or
     /// the text of `print(model)`, torchinfo or torchsummary; recognised by its content. Or the name of a

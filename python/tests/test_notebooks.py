@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+import resource
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ REPOSITORY = "OWNER/REPOSITORY"
 """The public repository, which every notebook names in its badge and where it installs from."""
 
 SECONDS = 60
-"""The most that a notebook may take."""
+"""The most of a processor's time that a notebook may take; the machine may be busy with other tests."""
 
 
 def _read(name: str):
@@ -39,10 +39,16 @@ def test_all_notebooks_are_tested():
 @pytest.mark.parametrize("name", NAMES)
 def test_runs(name: str):
     notebook = _read(name)
-    begun = time.monotonic()
+    before = _seconds()
     # A cell that fails raises here, with its traceback.
-    nbclient.NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(FOLDER)}}).execute()
-    assert time.monotonic() - begun < SECONDS
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}}).execute()
+    assert 1 < _seconds() - before < SECONDS
+
+
+def _seconds() -> float:
+    """What programs that this one started, and that have ended, took of a processor."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,7 +56,8 @@ def test_is_committed_without_results(name: str):
     notebook = _read(name)
     nbformat.validate(notebook)
     for cell in notebook.cells:
-        assert not cell.get("outputs") and cell.get("execution_count") is None, cell.source
+        assert not cell.get("outputs"), cell.source
+        assert cell.get("execution_count") is None, cell.source
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
 
 
@@ -61,7 +68,8 @@ def test_begins_with_a_badge_and_an_installation(name: str):
     assert target in first.source
     assert f"https://github.com/{REPOSITORY}/releases/expanded_assets/v{highwater.__version__}" in install.source
     # An index has another project of this name.
-    assert "--no-index" in install.source and "except ImportError:" in install.source
+    assert "--no-index" in install.source
+    assert "except ImportError:" in install.source
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -72,9 +80,8 @@ def test_teaches(name: str):
     assert "**You will be able to**" in text
     assert text.index("## Exercises") < text.index("## Answers")
     # Students write a prediction before the cell that answers shows it.
-    predictions = [
-        name for source in code for name in re.findall(r"^(my_\w+)(?:, my_\w+)* = None", source, re.MULTILINE)
-    ]
+    asked = re.compile(r"^(my_\w+)(?:, my_\w+)* = None", re.MULTILINE)
+    predictions = [name for source in code for name in asked.findall(source)]
     assert len(predictions) >= 4
     for prediction in predictions:
         uses = [index for index, source in enumerate(code) if prediction in source]

@@ -18,15 +18,25 @@ pub(crate) fn notes(tag: &str) -> Result<()> {
             "the tag {tag} is not v{VERSION}, the version of the workspace in Cargo.toml"
         )));
     }
-    let text = read()?;
-    let newest = sections(&text).find(|section| section.name != UNRELEASED);
-    match newest.filter(|section| section.name == VERSION && is_date(section.date)) {
-        Some(section) => {
-            println!("{}", section.text.trim());
-            Ok(())
+    println!("{}", ready(&read()?, VERSION)?);
+    Ok(())
+}
+
+/// What a text such as `CHANGELOG.md` has about the version that is to be released.
+fn ready<'a>(text: &'a str, version: &str) -> Result<&'a str> {
+    let (later, released): (Vec<_>, Vec<_>) =
+        sections(text).partition(|section| section.name == UNRELEASED);
+    if later.iter().any(|section| !section.text.trim().is_empty()) {
+        return Err(Failure::new(format!(
+            "CHANGELOG.md: move what is under `{UNRELEASED}` to the section of {version}"
+        )));
+    }
+    match released.first() {
+        Some(section) if section.name == version && is_date(section.date) => {
+            Ok(section.text.trim())
         }
-        None => Err(Failure::new(format!(
-            "CHANGELOG.md: the newest version must be `## [{VERSION}] - YEAR-MONTH-DAY`"
+        _ => Err(Failure::new(format!(
+            "CHANGELOG.md: the newest version must be `## [{version}] - YEAR-MONTH-DAY`"
         ))),
     }
 }
@@ -69,7 +79,7 @@ fn is_date(text: &str) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{UNRELEASED, VERSION, is_date, read, sections};
+    use super::{UNRELEASED, VERSION, is_date, read, ready, sections};
 
     #[test]
     fn the_newest_change_is_of_this_version_or_unreleased() {
@@ -80,7 +90,8 @@ mod tests {
         for section in &all {
             let is_released = section.name != UNRELEASED;
             assert_eq!(is_date(section.date), is_released, "{section:?}");
-            assert!(!section.text.trim().is_empty(), "{} has no text", section.name);
+            let has_text = !section.text.trim().is_empty();
+            assert!(has_text || !is_released, "{} has no text", section.name);
         }
         let versions: Vec<Vec<u32>> = all
             .iter()
@@ -117,5 +128,22 @@ mod tests {
         let expected = [(UNRELEASED, "", ""), ("1.2.0", "2026-01-31", "- It works.")];
         assert_eq!(found, expected);
         assert!(!is_date("2026-1-31") && !is_date("2026-01") && !is_date("soon"));
+    }
+
+    #[test]
+    fn a_version_is_ready_where_nothing_is_left_unreleased() {
+        let dated =
+            "\n## [1.2.0] - 2026-01-31\n\n- It works.\n\n## [1.1.0] - 2025-12-31\n\n- Old.\n";
+        let notes = |text: &str| ready(text, "1.2.0").ok().map(str::to_owned);
+        assert_eq!(notes(dated).as_deref(), Some("- It works."));
+        assert_eq!(notes(&format!("\n## [Unreleased]\n{dated}")).as_deref(), Some("- It works."));
+        let cases = [
+            format!("\n## [Unreleased]\n\n- More.\n{dated}"),
+            "\n## [1.2.0]\n\n- It works.\n".to_owned(),
+            "\n## [1.1.0] - 2025-12-31\n\n- Old.\n".to_owned(),
+        ];
+        for text in cases {
+            assert_eq!(notes(&text), None, "{text}");
+        }
     }
 }

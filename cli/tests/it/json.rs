@@ -30,6 +30,7 @@ fn keys_are_those_of_the_contract() {
     assert_eq!(
         at(""),
         in_order([
+            "headline",
             "model",
             "config",
             "peak",
