@@ -73,6 +73,9 @@ def estimate(given, folder, files=()):
     required = devices(given.require)
     if required:
         command += ["--devices", ",".join(required)]
+        # Peaks and picture are those of a GPU that is asked about.
+        if not any(flag.split("=")[0] in ("--device", "--gpu", "--card") for flag in settings):
+            command += ["--device", required[0]]
         for device in required:
             command += ["--require", device]
     status, output, errors = ran(command, folder, "highwater")

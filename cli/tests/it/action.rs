@@ -175,6 +175,7 @@ fn one_comment_is_kept_up_to_date() {
     assert_eq!(first[1].0, "POST /repos/me/nets/issues/7/comments");
     let body = first[1].1["body"].as_str().unwrap();
     assert!(body.starts_with("<!-- highwater: net.onnx -->\n") && body.contains("no change"));
+    assert!(body.contains("T4 leaves 14.4 GiB to PyTorch"), "the picture is of the required GPU");
     let known = json!([{ "id": 9, "body": body }]).to_string();
     let (second, _) = ask(&[(200, &known), (200, "{}")]);
     assert_eq!(second[1].0, "PATCH /repos/me/nets/issues/comments/9");

@@ -110,13 +110,13 @@ mod in_a_terminal {
 
     #[test]
     fn what_takes_long_shows_how_far_it_is() {
-        let line = "trying 42 ways on several GPUs: ";
-        let slow = "scale llama-3.2-1b --device a100-80gb";
+        let line = "trying 18 ways on several GPUs: ";
+        let slow = "scale llama-3.2-1b --counts 2,8,64 --device a100-80gb";
         let text = shown(80, "", slow);
-        assert!(text.contains(line) && text.contains(" of 42"), "{text}");
+        assert!(text.contains(line) && text.contains(" of 18"), "{text}");
         // Nothing of it stays: the line is erased before the answer.
         let (_, end) = text.rsplit_once(line).unwrap();
-        assert!(end.contains("\u{1b}[2K") && end.contains("fits on one"), "{end}");
+        assert!(end.contains("\u{1b}[2K") && end.contains("What each GPU needs"), "{end}");
         let outcome = highwater(&slow.split(' ').collect::<Vec<_>>());
         assert_eq!(outcome.stderr, "");
         let quick = shown(80, "", "estimate resnet18 --devices t4 --batch 2");
