@@ -24,6 +24,7 @@ from highwater._estimate import (
     Verdict,
 )
 from highwater._native import Error, __version__, devices
+from highwater._page import Page
 from highwater.testing import assert_fits
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Error",
     "Estimate",
     "Fit",
+    "Page",
     "Peak",
     "Phase",
     "Suggestion",

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from highwater import _html, _page
+from highwater import _html
 from highwater._native import Error, Model
+from highwater._page import Page
 from highwater._settings import USUAL, Settings, flags
 
 if TYPE_CHECKING:
-    import subprocess
-
     import pandas
     from numpy.typing import NDArray
 
@@ -454,15 +453,15 @@ class Estimate:
         target.write_bytes(self._content if isinstance(self._content, bytes) else self._content.read_bytes())
         return target
 
-    def open(self, *, browser: bool = True) -> subprocess.Popen[str]:
-        """Opens the page with this model and these settings; it is served from this machine until it is stopped."""
+    def open(self, *, browser: bool = True) -> Page:
+        """Opens the page with this model and these settings, served from this machine until it is closed."""
         settings = flags(self._settings)
         if self._content is None:
-            return _page.opened(self._name, settings, browser=browser)
+            return Page(self._name, settings, browser=browser)
         if isinstance(self._content, Path):
-            return _page.opened(str(self._content), settings, browser=browser)
+            return Page(str(self._content), settings, browser=browser)
         folder = Path(tempfile.mkdtemp(prefix="highwater-"))
-        return _page.opened(str(self.write_model(folder / f"{self._name}.pt2")), settings, browser=browser)
+        return Page(str(self.write_model(folder / f"{self._name}.pt2")), settings, browser=browser)
 
 
 def _verdict(row: dict[str, Any]) -> Verdict:

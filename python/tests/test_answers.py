@@ -4,6 +4,7 @@ import gzip
 import io
 import pickle
 import re
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,21 @@ def test_lightning_gets_the_largest_batch() -> None:
     ).fit(module)
     assert callback.fit is not None
     assert (module.batch_size, module.seen) == (16, 16)
+
+
+def test_the_page_opens_with_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "index.html").write_text("the page")
+    monkeypatch.setenv("HIGHWATER_PAGE", str(tmp_path))
+    estimate = highwater.estimate(Net(), torch.zeros(2, 64), batch=4)
+    with estimate.open(browser=False) as page:
+        root = page.address.split("/?")[0]
+        assert urllib.request.urlopen(root + "/").read() == b"the page"
+        assert urllib.request.urlopen(root + "/model").read().startswith(b"PK")
+    with highwater.estimate("resnet18").open(browser=False) as page:
+        assert "#v1." in page.address
+    monkeypatch.setenv("HIGHWATER_PAGE", str(tmp_path / "none"))
+    with pytest.raises(highwater.Error, match="the files of the page are not in"):
+        estimate.open(browser=False)
 
 
 def test_there_is_one_version() -> None:
