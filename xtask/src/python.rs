@@ -12,7 +12,7 @@ use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of, run};
 use crate::{progress, toolchain};
 
-/// PyTorch without CUDA's libraries, which are 5 GB.
+/// `PyTorch` without CUDA's libraries, which are 5 GB.
 const CPU: &str = "https://download.pytorch.org/whl/cpu";
 
 /// The files that say what is installed.
@@ -90,9 +90,8 @@ fn ready(installs: bool) -> Result<Option<PathBuf>> {
     }
     progress::say(format_args!("installing Python's environment in {}", environment.display()));
     place::gone(fs::remove_dir_all(&environment)).during("clearing an environment up")?;
-    let recent = "import sys; sys.exit(sys.version_info < (3, 10))";
-    run(command("python3").args(["-c", recent]))
-        .map_err(|_| Failure::new("Python 3.10 or later is needed as `python3`"))?;
+    let recent = "import sys; sys.exit('Python 3.10 or later is needed' if sys.version_info < (3, 10) else 0)";
+    output_of(command("python3").args(["-c", recent]))?;
     run(command("python3").args(["-m", "venv"]).arg(&environment))?;
     let install = |file: &str| {
         let mut pip = pip(&environment);

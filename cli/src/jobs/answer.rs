@@ -78,6 +78,8 @@ struct JobPeak {
     iteration: usize,
     /// Operator of the allocated peak.
     operator: String,
+    /// Module of the allocated peak; may be empty.
+    module: String,
 }
 
 /// How a run ends on one GPU, in bytes.
@@ -268,6 +270,7 @@ impl JobPeak {
             phase: peak.phase.name(),
             iteration: peak.iteration,
             operator: peak.operator.clone(),
+            module: peak.module.clone(),
         }
     }
 }
