@@ -460,8 +460,9 @@ class Estimate:
             return Page(self._name, settings, browser=browser)
         if isinstance(self._content, Path):
             return Page(str(self._content), settings, browser=browser)
-        folder = Path(tempfile.mkdtemp(prefix="highwater-"))
-        return Page(str(self.write_model(folder / f"{self._name}.pt2")), settings, browser=browser)
+        folder = tempfile.TemporaryDirectory(prefix="highwater-")
+        file = self.write_model(Path(folder.name) / f"{self._name}.pt2")
+        return Page(str(file), settings, browser=browser, folder=folder)
 
 
 def _verdict(row: dict[str, Any]) -> Verdict:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from highwater._native import Error
@@ -23,7 +24,16 @@ class Page:
     address: str
     """Where a browser finds it."""
 
-    def __init__(self, model: str, arguments: list[str], *, browser: bool) -> None:
+    def __init__(
+        self,
+        model: str,
+        arguments: list[str],
+        *,
+        browser: bool,
+        folder: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
+        # What was written for the page is gone with it.
+        self._folder = folder
         command = [sys.executable, "-m", "highwater", "open", model, *arguments]
         if not browser:
             command.append("--no-browser")

@@ -98,3 +98,12 @@ fn bytes_that_were_not_read_are_compared_with_dimensions() {
         assert_eq!(found, differs, "{bytes}");
     }
 }
+
+#[test]
+fn parameters_on_the_meta_device_are_not_tied() {
+    // PyTorch writes all of them into one file of no bytes.
+    let content = fixtures::unpack("robustness/meta.pt2.gz").unwrap();
+    let model = highwater_core::open(&mut content.as_slice(), "meta.pt2").unwrap();
+    let report = model.estimate(&Config::default()).unwrap();
+    assert_eq!(report.model.parameters, (8 * 16 + 16) + (16 * 4 + 4));
+}
