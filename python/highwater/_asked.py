@@ -53,7 +53,8 @@ def estimate(
         chosen.update(_settings.of_optimizer(given.optimizer if optimizer is None else optimizer))
     if given.only_batch is not None:
         batch = None
-    chosen.update({"batch": batch if batch is not None else given.batch, "seq": seq, "device": device, **settings})
+    chosen.update({"batch": batch if batch is not None else given.batch, "seq": seq, "device": device})
+    chosen.update({"pytorch": given.pytorch, **settings})
     opened = given.model
     arguments = given.arguments if arguments is None else arguments
     if arguments is not None:
@@ -132,6 +133,8 @@ class _Given:
     batch: int | None = None
     only_batch: int | None = None
     """COUNT: the one batch that a module works for."""
+    pytorch: str | None = None
+    """The release that will run it: the one that exported it here."""
     optimizer: Any = None
     arguments: Any = None
     parameters: Iterable[Any] = ()
@@ -180,7 +183,7 @@ def _of_module(module: Any, inputs: Any, batch: int | None, seq: int | None, set
     opened = Model.read(program.content, name)
     # An open batch is always set: that of the inputs is what the user means.
     size, only = (program.batch, None) if program.is_open else (None, batch or program.batch)
-    return _Given(opened, name, program.content, size, only, parameters=module.parameters())
+    return _Given(opened, name, program.content, size, only, _export.release(), parameters=module.parameters())
 
 
 def _of_trainer(trainer: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:

@@ -91,13 +91,19 @@ def archive(exported: Any) -> bytes:
     return _archive(None, exported)
 
 
+def release() -> str:
+    """The release of PyTorch that is installed, such as `2.15`."""
+    import torch
+
+    return ".".join(torch.__version__.split(".")[:2])
+
+
 def _check_release() -> None:
     try:
         import torch
     except ImportError as error:
         raise Error("a module needs PyTorch, which is not installed: `pip install torch`") from error
-    release = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if release < OLDEST:
+    if tuple(int(part) for part in release().split(".")) < OLDEST:
         raise Error(
             f"PyTorch {torch.__version__} is too old to export modules in memory: use 2.7 or later, or export to ONNX "
             "and give the file"

@@ -154,6 +154,12 @@ def test_the_batch_is_that_of_the_inputs() -> None:
     assert highwater.estimate(Net(), torch.zeros(1, 64)).batch == 1
 
 
+def test_the_run_is_that_of_the_installed_pytorch() -> None:
+    installed = highwater.estimate(Net(), torch.zeros(2, 64))
+    assert torch.__version__.startswith(installed.config["pytorch"] + ".")
+    assert highwater.estimate(Net(), torch.zeros(2, 64), pytorch="2.8").config["pytorch"] == "2.8"
+
+
 def test_a_module_is_as_it_was() -> None:
     model = Net().eval()
     model.first.train()
