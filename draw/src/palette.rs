@@ -93,17 +93,17 @@ const fn light(category: Category) -> RGBColor {
 
 /// The values of all names on a dark ground.
 const DARK: [(&str, RGBColor); 29] = [
-    ("ground", RGBColor(0x00, 0x00, 0x00)),
-    ("ink", RGBColor(0xff, 0xff, 0xff)),
-    ("ink-soft", RGBColor(0xe6, 0xe6, 0xe6)),
-    ("edge", RGBColor(0xff, 0xff, 0xff)),
-    ("sunken", RGBColor(0x1a, 0x1a, 0x1a)),
-    ("grid", RGBColor(0x7a, 0x7a, 0x7a)),
-    ("accent", RGBColor(0xc9, 0xce, 0xff)),
-    ("verdict-fits", RGBColor(0x8d, 0xf0, 0xb4)),
-    ("verdict-tight", RGBColor(0xff, 0xd5, 0x80)),
-    ("verdict-flush", RGBColor(0xdc, 0xc6, 0xff)),
-    ("verdict-fails", RGBColor(0xff, 0xb3, 0xab)),
+    ("ground", RGBColor(0x16, 0x19, 0x1d)),
+    ("ink", RGBColor(0xec, 0xee, 0xf1)),
+    ("ink-soft", RGBColor(0xa3, 0xab, 0xb6)),
+    ("edge", RGBColor(0x6a, 0x72, 0x7d)),
+    ("sunken", RGBColor(0x1e, 0x22, 0x27)),
+    ("grid", RGBColor(0x2a, 0x2f, 0x36)),
+    ("accent", RGBColor(0xa3, 0xad, 0xff)),
+    ("verdict-fits", RGBColor(0x62, 0xc9, 0x8b)),
+    ("verdict-tight", RGBColor(0xe5, 0xb4, 0x54)),
+    ("verdict-flush", RGBColor(0xc3, 0xa5, 0xf0)),
+    ("verdict-fails", RGBColor(0xff, 0x8a, 0x80)),
     ("category-parameter", RGBColor(0x3f, 0x79, 0xb0)),
     ("category-buffer", RGBColor(0x6d, 0x74, 0x7e)),
     ("category-optimizer-state", RGBColor(0x6e, 0xa6, 0xd6)),
@@ -273,7 +273,11 @@ mod tests {
             let dark = Palette::dark().get(ink);
             let dark = format!("#{:02x}{:02x}{:02x}", dark.0, dark.1, dark.2);
             let rule = format!("--{name}: light-dark({value}, {dark});");
-            assert!(styles.contains(&rule), "{rule}");
+            // Rules for a stronger contrast follow.
+            let first = styles
+                .split_once(&format!("--{name}: light-dark("))
+                .map(|(before, _)| before.len());
+            assert_eq!(first, styles.find(&rule), "{rule}");
             // Only of what is registered does a browser hand out a colour.
             let known = format!(
                 "--{name} {{ syntax: \"<color>\"; inherits: true; initial-value: {value}; }}"
