@@ -53,11 +53,11 @@ impl<'j> ExportedProgram<'j> {
         let config = archive.weights.as_ref().and_then(|weights| weights.get("config"));
         let files = config.and_then(Value::as_object).into_iter().flatten();
         // Tensors of the meta device lie nowhere: PyTorch writes one file for all of them, and they are not tied by it.
-        let lies = |entry: &&Value| {
+        let is_stored = |entry: &&Value| {
             entry.pointer("/tensor_meta/device/type").and_then(Value::as_str) != Some("meta")
         };
         let files = files.filter_map(|(name, entry)| {
-            let file = Some(entry).filter(lies)?.get("path_name").and_then(Value::as_str)?;
+            let file = Some(entry).filter(is_stored)?.get("path_name").and_then(Value::as_str)?;
             Some((name.as_str(), file))
         });
         Ok(Self {
