@@ -756,11 +756,11 @@ impl Training {
 
     /// What the command line states, else what a configuration of the model does.
     pub(crate) fn over(&self, defaults: &Config, model: &Model) -> Result<Config, Error> {
-        let mut config = model.with_dims(defaults, &self.dims.all()?)?;
+        let mut config = defaults.clone();
         for (setting, text) in &self.settings.0 {
             setting.set(&mut config, text)?;
         }
-        Ok(config)
+        model.with_dims(&config, &self.dims.all()?)
     }
 }
 
