@@ -336,13 +336,12 @@ impl Model {
             Ok(dims)
         };
         let mut named = config.clone();
-        named.dims = match own(&self.open_dims()) {
-            Ok(dims) => dims,
+        named.dims = if let Ok(dims) = own(&self.open_dims()) {
+            dims
+        } else {
             // Another task or pass has other sizes, such as the number of classes.
-            Err(_) => {
-                named.dims.extend(given.clone());
-                own(&infer::open_dims(&*self.graph_for(named.code())?))?
-            }
+            named.dims.extend(given.clone());
+            own(&infer::open_dims(&*self.graph_for(named.code())?))?
         };
         Ok(named)
     }
