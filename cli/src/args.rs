@@ -486,7 +486,7 @@ impl Estimate {
     /// The run that is asked about. Its GPU is that of `--device`, else the first that any flag names.
     pub(crate) fn config(&self, model: &Model) -> Result<Config, Error> {
         let mut defaults = model.defaults().clone();
-        let named = self.devices.first().or(self.require.first());
+        let named = self.devices.iter().chain(&self.require).next();
         if let Some(first) = named.filter(|_| !self.training.states("device")) {
             defaults.choose_device(first);
         }
