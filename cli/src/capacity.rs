@@ -6,7 +6,7 @@ use std::path::Path;
 use highwater_core::bytes::grouped;
 use highwater_core::device::{self, Device};
 use highwater_core::serving::{self, Answer, Fit, Row, Served, Serving, Weights};
-use highwater_core::{Error, ErrorKind, say};
+use highwater_core::{Error, ErrorKind, Source, say};
 
 use crate::args::Capacity;
 use crate::file::FileSource;
@@ -50,7 +50,7 @@ fn open(path: &Path) -> Result<Served, Error> {
     }
     let mut source = FileSource::open(path)?;
     let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-    if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+    if begins_as_gguf(&mut source)? {
         return Served::gguf(serving::header(&mut source)?, &stem);
     }
     let long = || {
@@ -65,6 +65,16 @@ fn open(path: &Path) -> Result<Served, Error> {
         &text,
         if stem == "config" { folder.as_deref().unwrap_or("the model") } else { &stem },
     )
+}
+
+/// By its first bytes: people rename files.
+fn begins_as_gguf(source: &mut FileSource) -> Result<bool, Error> {
+    let mut magic = [0; 4];
+    if source.len() < 4 {
+        return Ok(false);
+    }
+    source.read_at(0, &mut magic)?;
+    Ok(magic == *b"GGUF")
 }
 
 fn settings(arguments: &Capacity) -> Serving {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use highwater_core::{Error, ErrorKind, Source, say};
 
@@ -12,6 +12,8 @@ pub(crate) struct FileSource {
     reader: BufReader<File>,
     len: u64,
     position: u64,
+    /// Where files lie that belong to it.
+    folder: Option<PathBuf>,
 }
 
 impl FileSource {
@@ -28,7 +30,8 @@ impl FileSource {
                 say!("this is no regular file; save the model to one, as it is not read in order");
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
-        Ok(Self { reader: BufReader::new(file), len: metadata.len(), position: 0 })
+        let folder = path.parent().map(Path::to_owned);
+        Ok(Self { reader: BufReader::new(file), len: metadata.len(), position: 0, folder })
     }
 
     /// The whole text; `None` where there are more than `most` bytes.
@@ -64,6 +67,14 @@ impl Source for FileSource {
             }
             _ => unreadable(&error),
         })
+    }
+
+    fn read_beside(&mut self, name: &str, offset: u64, buffer: &mut [u8]) -> bool {
+        let mut parts = Path::new(name).components();
+        let is_plain = matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();
+        let beside = self.folder.as_ref().filter(|_| is_plain).map(|folder| folder.join(name));
+        let file = beside.and_then(|path| Self::open(&path).ok());
+        file.is_some_and(|mut file| file.read_at(offset, buffer).is_ok())
     }
 }
 

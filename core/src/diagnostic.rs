@@ -12,6 +12,9 @@ use crate::sentence::Sentence;
 /// Code of a size that neither the file nor the user gives; its node is the dimension's name.
 pub const ASSUMED_DIMENSION: &str = "assumed-dimension";
 
+/// Code of a value in a recipe that could not be read; its node is the setting that it decides, where that is one.
+pub const RECIPE_UNREAD: &str = "recipe-unread";
+
 /// How much a [`Diagnostic`] weighs on the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -49,8 +52,9 @@ pub struct Diagnostic {
 }
 
 /// Codes after which the truth may lie far above or below the answer, whatever their severity: a branch that data
-/// decides, files that contradict themselves, shapes that are stand-ins, operators with assumed allocations.
-const UNCERTAIN: [&str; 11] = [
+/// decides, files that contradict themselves, recipes that state what could not be read, shapes that are stand-ins,
+/// operators with assumed allocations.
+const UNCERTAIN: [&str; 13] = [
     "assumed-branch",
     "data-size",
     "declared-output",
@@ -58,6 +62,8 @@ const UNCERTAIN: [&str; 11] = [
     "mixed-types",
     "pytorch-unknown",
     "recipe-not-simulated",
+    "recipe-unknown-key",
+    RECIPE_UNREAD,
     "shape-unknown",
     "unknown-layer",
     "unknown-operator",

@@ -21,10 +21,10 @@ use crate::adapt;
 use crate::allocator::Conf;
 use crate::config::{
     Attention, Checkpoint, Config, Library, LossKernel, Pass, Precision, PyTorch, Quantize,
-    Setting, Sizes, Stage, Task,
+    SETTINGS, Setting, Sizes, Stage, Task,
 };
 use crate::device;
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, RECIPE_UNREAD, Severity};
 use crate::eager::{Asked, Hardware, Launches, Runtime};
 use crate::error::{Error, ErrorKind};
 use crate::formats::catalogue::Entry;
@@ -427,7 +427,8 @@ impl Model {
             Arc::make_mut(&mut graph).convert_floats(dtype);
         }
         let sink = Diagnostics::default();
-        sink.extend(graph.diagnostics.iter().cloned());
+        let found = graph.diagnostics.iter().filter(|found| !self.is_settled(found, config));
+        sink.extend(found.cloned());
         let batch = self.examples(config);
         let mut dims = config.dims.clone();
         let micro_batches = config.micro_batches();
@@ -439,8 +440,19 @@ impl Model {
         let (mut graph, mut typed) =
             unroll::unroll_by(self.settle, graph, &dims, &sink, nodes_max)?;
         typed.dims.extend(batch);
-        unused::note(&mut graph, &typed, &sink);
+        unused::note(&mut graph, &typed, config.workload.trains(), &sink);
         Ok(Shaped { graph, typed: Arc::new(typed), diagnostics: sink.into_inner() })
+    }
+
+    /// Whether something was found about a value of a recipe that the user has set otherwise since.
+    fn is_settled(&self, found: &Diagnostic, config: &Config) -> bool {
+        let Some(name) = found.node.as_deref().filter(|_| found.code == RECIPE_UNREAD) else {
+            return false;
+        };
+        let size = |config: &Config| config.dims.get(name).copied();
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        size(config).is_some_and(|given| Some(given) != size(&self.defaults))
+            || setting.is_some_and(|setting| !setting.is_same(config, &self.defaults))
     }
 
     /// The batch where a forward does not read just as many texts, by the name of its dimension.
@@ -593,7 +605,12 @@ impl Model {
         }
         match (&self.configuration, self.rewrite, library) {
             (Some(text), Some(rewrite), library) if library != Library::default() => {
-                rewrite(text, library).map(Arc::new)
+                let mut graph = rewrite(text, library)?;
+                // What was found about the recipe holds for any code.
+                let of_recipe =
+                    self.graph.diagnostics.iter().filter(|found| found.code.starts_with("recipe-"));
+                graph.diagnostics.extend(of_recipe.cloned());
+                Ok(Arc::new(graph))
             }
             _ => Ok(Arc::clone(&self.graph)),
         }
@@ -669,11 +686,13 @@ impl Model {
         }
         let values = graph.values.iter().filter(|value| value.initializer.is_some());
         let present: BTreeSet<&str> = values.map(|value| value.name.as_str()).collect();
-        // What was folded into others ran in its module.
-        let ran: BTreeSet<&str> = graph.nodes.iter().map(|node| node.module.as_str()).collect();
+        let owner = |name: &'_ str| name.rsplit_once('.').map(|(owner, _)| owner.to_owned());
+        // What was folded into others ran in its module, and what stands beside a tensor of the file did.
+        let modules = graph.nodes.iter().map(|node| node.module.clone());
+        let ran: BTreeSet<String> =
+            modules.chain(present.iter().filter_map(|name| owner(name))).collect();
         let is_unread = |name: &&str| {
-            let owner = name.rsplit_once('.').map(|(owner, _)| owner);
-            !present.contains(name) && owner.is_some_and(|owner| !ran.contains(owner))
+            !present.contains(name) && owner(name).is_some_and(|owner| !ran.contains(&owner))
         };
         let members = graph.members.iter().filter(|(_, kind)| *kind == Member::Parameter);
         let unread: Vec<&str> = members.map(|(name, _)| name.as_str()).filter(is_unread).collect();

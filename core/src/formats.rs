@@ -378,7 +378,14 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
             say!("an HDF5 file, such as Keras saves"),
             say!("convert the model to ONNX with tf2onnx"),
         ),
-        (b"GGUF", say!("a GGUF file, weights for inference without a graph"), EXPORT_HINT),
+        (
+            b"GGUF",
+            say!("a GGUF file, weights for inference without a graph"),
+            say!(
+                "open it where servers are asked about, for what serving it takes; to train the model, name it or open \
+                 its `config.json`"
+            ),
+        ),
         (b"\x93NUMPY", say!("a NumPy array"), NOT_A_MODEL),
         (b"\x7FELF", say!("a program"), NOT_A_MODEL),
         (b"MZ", say!("a program"), NOT_A_MODEL),
@@ -401,13 +408,33 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
                 say!("open the .onnx it was made of"),
             );
         }
+        (Some(b"ET12"), _) => {
+            return refusal(
+                say!("an ExecuTorch program (.pte), which is compiled for inference"),
+                say!(
+                    "open what it was made of: `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`"
+                ),
+            );
+        }
         (_, Some(b"ustar")) => return refusal(say!("a tar archive"), UNPACK),
         _ => {}
+    }
+    if is_core_ml(head) {
+        return refusal(say!("a Core ML model, which runs on Apple's devices"), EXPORT_HINT);
     }
     if safetensors::begins(head, file_size) {
         return refusal(say!("a safetensors file"), EXPORT_HINT);
     }
     text(head)
+}
+
+/// Whether a file is Core ML's: a protobuf like ONNX, whose second field is a description (a message of features), where
+/// ONNX has the producer's name.
+fn is_core_ml(head: &[u8]) -> bool {
+    let Some(([0x08, 1..=63, 0x12], rest)) = head.split_first_chunk() else { return false };
+    let size_ends = rest.iter().position(|byte| byte & 0x80 == 0);
+    let first = size_ends.and_then(|end| rest.get(end.saturating_add(1)..end.saturating_add(2)));
+    first == Some(&[0x0A])
 }
 
 /// A zip archive, by the name of its first entry.

@@ -294,6 +294,9 @@ pub struct Origin {
     pub call: String,
     /// The call of one of PyTorch's functions in Python that it is a part of, such as `softmin_1`; else empty.
     pub function: String,
+    /// Whether it ran under `torch.no_grad()` inside the model.
+    #[serde(default)]
+    pub no_grad: bool,
 }
 
 /// An attribute of a node.

@@ -1,4 +1,5 @@
-//! Texts that people paste when memory ran out: PyTorch's message, `nvidia-smi`, or a log with both.
+//! Texts that people paste when memory ran out: PyTorch's message, `nvidia-smi`, `torch.cuda.memory_summary()`, or a log
+//! with several of them.
 //!
 //! [`read`] takes figures out of text. [`Observed::explain`] derives the GPU, the memory of the CUDA context and
 //! of other processes, why the allocation failed, what helps, and the settings for an estimate of this machine.
@@ -7,12 +8,14 @@
 mod cause;
 mod nvidia_smi;
 mod out_of_memory;
+mod summary;
 mod text;
 
 pub use cause::Cause;
 pub use nvidia_smi::{Gpu, Instance, Machine, Process};
 use out_of_memory::TENSORFLOW;
 pub use out_of_memory::{Backend, Message, Versions};
+pub use summary::Summary;
 
 use crate::bytes::{Bytes, Printed};
 use crate::config::{Config, PyTorch, SETTINGS, Setting};
@@ -35,6 +38,8 @@ pub struct Observed {
     pub earlier: usize,
     /// The last output of `nvidia-smi`.
     pub machine: Option<Machine>,
+    /// The last `torch.cuda.memory_summary()`.
+    pub summary: Option<Summary>,
     /// Value of `PYTORCH_CUDA_ALLOC_CONF`, if the text sets it.
     pub alloc_conf: Option<String>,
     /// Whether only the end of the text was read.
@@ -159,6 +164,7 @@ pub fn read(text: &str) -> Observed {
         message,
         earlier: messages.len(),
         machine: nvidia_smi::read(text),
+        summary: summary::read(text),
         alloc_conf: alloc_conf(text),
         cut,
     }
@@ -186,9 +192,9 @@ fn alloc_conf(text: &str) -> Option<String> {
 }
 
 impl Observed {
-    /// Whether the text held neither a message nor `nvidia-smi`.
+    /// Whether the text held nothing of these.
     pub const fn is_empty(&self) -> bool {
-        self.message.is_none() && self.machine.is_none()
+        self.message.is_none() && self.machine.is_none() && self.summary.is_none()
     }
 
     /// What follows.
@@ -213,6 +219,9 @@ impl Observed {
         }
         if let Some(message) = &self.message {
             explanation.message(message);
+        }
+        if let Some(summary) = &self.summary {
+            explanation.summary(summary);
         }
         explanation
     }
@@ -293,6 +302,29 @@ impl Explanation {
         }
         if self.known.device.is_some() || self.known.capacity.is_some() {
             self.known.other_processes = self.other_processes.map(|others| others.bytes);
+        }
+    }
+
+    /// What the allocator says of itself.
+    fn summary(&mut self, summary: &Summary) {
+        let Summary { gpu, allocated: [_, allocated], reserved: [_, reserved], retries, ran_out } =
+            *summary;
+        let message = say!(
+            "the process had at most {allocated} in tensors on GPU {gpu}, and {reserved} from the driver, without the \
+             CUDA context",
+            allocated,
+            gpu,
+            reserved
+        );
+        self.note("memory-summary", message);
+        if retries > 0 || ran_out > 0 {
+            let message = say!(
+                "memory was full: the allocator gave its cache back and tried again {retries} times, and {ran_out} \
+                 allocations failed",
+                retries,
+                ran_out
+            );
+            self.warn("memory-full", message);
         }
     }
 

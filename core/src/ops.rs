@@ -25,6 +25,7 @@ mod alibi;
 mod attention;
 mod binary;
 mod cache;
+mod contrib;
 mod conv;
 mod create;
 mod dropout;
@@ -157,6 +158,7 @@ const FAMILIES: &[&[Operator]] = &[
     attention::TABLE,
     binary::TABLE,
     cache::TABLE,
+    contrib::TABLE,
     conv::TABLE,
     create::TABLE,
     dropout::TABLE,

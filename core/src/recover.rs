@@ -15,6 +15,7 @@ mod cells;
 mod chunks;
 mod circular;
 mod copies;
+mod deduplicated;
 mod dropout;
 mod gaps;
 mod in_place;
@@ -111,6 +112,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
 const RECOVERIES: &[(Recovery, Reason)] = &[
+    (deduplicated::separate, Reason::FoldedParameters),
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (recurrent::find_again, Reason::TakenApart),

@@ -1,9 +1,9 @@
 //! The roles of the file's tensors: trained, state, or plain numbers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::adapt;
-use crate::graph::{Graph, Member, Value, ValueId};
+use crate::graph::{Graph, Member, Node, Value, ValueId};
 use crate::infer::Typed;
 use crate::ops;
 use crate::recover::{LEAVES, Program};
@@ -42,6 +42,9 @@ const BUFFERS: [&str; 9] = [
 /// without a dimension are constants (`embed_scale` in transformers).
 const NUMBERS: [&str; 6] =
     ["alpha_attn", "alpha_dense", "learnable_gain", "logit_bias", "logit_scale", "skipinit_gain"];
+
+/// COUNT: operators between a weight and its layer.
+const CHAIN_MAX: usize = 8;
 
 /// The role of every value, by [`ValueId`].
 pub fn roles(program: &Program, typed: &Typed) -> Vec<Role> {
@@ -157,7 +160,10 @@ impl Uses {
                 let Some(input) = input else { continue };
                 mark(&mut uses.read, *input);
                 match (node.op.as_str(), position) {
-                    ("BatchNormalization", 3 | 4) => mark(&mut uses.statistic, *input),
+                    ("BatchNormalization", 3 | 4)
+                    | ("DequantizeLinear" | "QuantizeLinear", 1 | 2) => {
+                        mark(&mut uses.statistic, *input);
+                    }
                     (
                         "Conv"
                         | "ConvTranspose"
@@ -182,6 +188,21 @@ impl Uses {
                     _ => {}
                 }
             }
+        }
+        let sources = Sources::of(program);
+        for node in &program.nodes {
+            let mut operands = node.inputs.iter().flatten();
+            let found = match node.op.as_str() {
+                "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul" => {
+                    let mut weights = operands.filter_map(|&value| sources.quantized(value));
+                    weights.find(|value| !uses.is_weight(*value))
+                }
+                "Add" if operands.clone().any(|&value| sources.is_product(value)) => {
+                    operands.find_map(|&value| sources.viewed_constant(value))
+                }
+                _ => None,
+            };
+            found.into_iter().for_each(|weight| mark(&mut uses.weight, weight));
         }
         for output in &program.graph.outputs {
             mark(&mut uses.read, *output);
@@ -225,6 +246,62 @@ impl Uses {
 
     fn is_weight(&self, id: ValueId) -> bool {
         self.weight.get(id.0).copied().unwrap_or(false)
+    }
+}
+
+/// Which node makes a value: weights that pass through others on their way to a layer.
+struct Sources<'p> {
+    program: &'p Program,
+    producers: BTreeMap<ValueId, &'p Node>,
+}
+
+impl<'p> Sources<'p> {
+    fn of(program: &'p Program) -> Self {
+        let made = program.nodes.iter().flat_map(|node| {
+            node.outputs.iter().flatten().map(move |output| (*output, node.as_ref()))
+        });
+        Self { program, producers: made.collect() }
+    }
+
+    /// What a value is made of by such operators of one tensor, if it is a tensor of the file.
+    fn origin(&self, value: ValueId, through: impl Fn(&Node) -> bool) -> Option<ValueId> {
+        let mut value = value;
+        for _ in 0..CHAIN_MAX {
+            match self.producers.get(&value) {
+                Some(node) if through(node) => value = node.input(0)?,
+                Some(_) => return None,
+                None => break,
+            }
+        }
+        let known = self.program.graph.value(value)?.initializer.as_ref()?;
+        known.dtype.is_floating().then_some(value)
+    }
+
+    /// The weight that is quantised and back at once, as training aware of quantisation does.
+    fn quantized(&self, value: ValueId) -> Option<ValueId> {
+        let is_back = |node: &Node| {
+            node.op == "DequantizeLinear" || node.op.starts_with("fake_quantize_per_")
+        };
+        let last = self.producers.get(&value)?;
+        let through = |node: &Node| {
+            is_back(node) || matches!(node.op.as_str(), "Cast" | "Clip" | "QuantizeLinear")
+        };
+        is_back(last).then(|| self.origin(value, through)).flatten()
+    }
+
+    /// The constant of the code that is added behind a layer in another form: its bias.
+    fn viewed_constant(&self, value: ValueId) -> Option<ValueId> {
+        let is_view = |node: &Node| {
+            matches!(node.op.as_str(), "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
+        };
+        let source = self.origin(value, is_view).filter(|source| *source != value)?;
+        self.program.graph.constants.binary_search(&source).ok().map(|_| source)
+    }
+
+    fn is_product(&self, value: ValueId) -> bool {
+        self.producers.get(&value).is_some_and(|node| {
+            matches!(node.op.as_str(), "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul")
+        })
     }
 }
 

@@ -24,6 +24,11 @@ pub trait Source {
     /// # Errors
     /// When the range does not lie inside the input, or the medium fails.
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error>;
+
+    /// The same from another file in the same folder; whether there is one with these bytes, and it may be read.
+    fn read_beside(&mut self, _name: &str, _offset: u64, _buffer: &mut [u8]) -> bool {
+        false
+    }
 }
 
 impl Source for &[u8] {
@@ -96,5 +101,9 @@ impl Source for Counted<'_> {
         self.stats.reads += 1;
         self.stats.bytes_read += u64::try_from(buffer.len()).unwrap_or(u64::MAX);
         self.source.read_at(offset, buffer)
+    }
+
+    fn read_beside(&mut self, name: &str, offset: u64, buffer: &mut [u8]) -> bool {
+        self.source.read_beside(name, offset, buffer)
     }
 }

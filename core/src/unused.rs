@@ -4,6 +4,7 @@
 //! module has its tensors on the device, read or not. So tensors with names of a module's state are counted, and
 //! everything else is reported with its bytes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bytes::Bytes;
@@ -11,17 +12,20 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::infer::Typed;
 use crate::sentence::Sentence;
-use crate::tensor::TensorType;
+use crate::tensor::{DType, TensorType};
 
 /// Code of the diagnostic that the headline repeats.
 pub(crate) const UNUSED: &str = "unused";
+
+/// The same, of weights in integers.
+pub(crate) const QUANTIZED_WEIGHTS: &str = "quantized-weights";
 
 /// What is unused becomes worth a word, or leaves the answer open, from this part of the rest: one in so many.
 const PART: u64 = 16;
 
 /// Counts unread state among the module's, and reports what is unused.
-pub(crate) fn note(graph: &mut Arc<Graph>, typed: &Typed, sink: &Diagnostics) {
-    sink.extend(quantized(graph, typed));
+pub(crate) fn note(graph: &mut Arc<Graph>, typed: &Typed, trains: bool, sink: &Diagnostics) {
+    sink.extend(quantized(graph, typed, trains));
     if graph.level.is_whole() {
         return;
     }
@@ -112,25 +116,43 @@ fn read(graph: &Graph) -> (Vec<bool>, Vec<&Node>) {
     (is_read, dead)
 }
 
-/// That quantized weights are counted as they are, and not trained.
-fn quantized(graph: &Graph, typed: &Typed) -> Option<Diagnostic> {
-    let is_weight =
-        |id: &ValueId| graph.value(*id).is_some_and(|value: &Value| value.initializer.is_some());
-    let nodes = graph.nodes.iter().filter(|node| node.op == "DequantizeLinear");
-    let weights =
-        nodes.filter_map(|node| Some((node.input(0).filter(is_weight)?, node.output(0)?)));
-    let size = |id| typed.ty(id).map_or(Bytes::ZERO, TensorType::size);
-    let (mut count, mut held, mut trained) = (0_u64, Bytes::ZERO, Bytes::ZERO);
-    for (weight, made) in weights {
-        count = count.saturating_add(1);
-        (held, trained) = (held + size(weight), trained + size(made));
-    }
+/// Where operators read weights in integers: name and position.
+const QUANTIZED: [(&str, usize); 8] = [
+    ("ConvInteger", 1),
+    ("DequantizeLinear", 0),
+    ("DynamicQuantizeMatMul", 1),
+    ("MatMulInteger", 1),
+    ("MatMulIntegerToFloat", 1),
+    ("MatMulNBits", 1),
+    ("QLinearConv", 3),
+    ("QLinearMatMul", 3),
+];
+
+/// That weights in integers are counted as they are and do not train, so that training the file is another run than the
+/// model's.
+fn quantized(graph: &Graph, typed: &Typed, trains: bool) -> Option<Diagnostic> {
+    let is_weight = |id: &ValueId| {
+        let is_whole = |value: &Value| {
+            value.initializer.as_ref().is_some_and(|literal| !literal.dtype.is_floating())
+        };
+        graph.value(*id).is_some_and(is_whole)
+            && typed.ty(*id).is_some_and(|ty| ty.numel() > 1 && ty.rank() > 0)
+    };
+    let weight = |node: &Node| {
+        let (_, at) = QUANTIZED.iter().find(|(op, _)| *op == node.op)?;
+        node.input(*at).filter(is_weight)
+    };
+    let weights: BTreeSet<ValueId> = graph.nodes.iter().filter_map(|node| weight(node)).collect();
+    let types = || weights.iter().filter_map(|id| typed.ty(*id));
+    let held: Bytes = types().map(TensorType::size).sum();
+    let elements = types().fold(0_u64, |sum, ty| sum.saturating_add(ty.numel()));
+    let severity = if trains { Severity::Error } else { Severity::Warning };
     let message = say!(
         "{count} quantized weights ({held}) are counted as frozen buffers; trained copies of them would be \
          {trained} of parameters: export the model before it is quantized",
-        count,
+        count = weights.len(),
         held,
-        trained
+        trained = DType::Float32.size().times(elements)
     );
-    (count > 0).then(|| Diagnostic::new(Severity::Warning, "quantized-weights", message))
+    (!weights.is_empty()).then(|| Diagnostic::new(severity, QUANTIZED_WEIGHTS, message))
 }

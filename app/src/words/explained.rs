@@ -24,7 +24,7 @@ impl Explained {
         let (title, figures) = match (message, machine) {
             (Some(message), _) => (title(message), asked(message, &explanation)),
             (None, Some(machine)) => in_use(machine, &explanation),
-            (None, None) => return None,
+            (None, None) => (Sentence::of("PyTorch's memory summary"), Sentence::default()),
         };
         let settings = explanation.known.settings();
         Some(Self {

@@ -17,6 +17,7 @@ use crate::advise::json::JsonPlan;
 struct JsonExplanation<'a> {
     message: Option<JsonMessage>,
     nvidia_smi: Option<JsonMachine<'a>>,
+    memory_summary: Option<JsonSummary>,
     cause: Option<JsonCause>,
     missing: Option<JsonSize>,
     context: Option<JsonSize>,
@@ -25,6 +26,18 @@ struct JsonExplanation<'a> {
     settings: JsonSettings<'a>,
     model: Option<JsonModel<'a>>,
     notes: Vec<JsonNote<'a>>,
+}
+
+/// `torch.cuda.memory_summary()`: sizes in bytes.
+#[derive(Serialize)]
+struct JsonSummary {
+    gpu: u64,
+    allocated: u64,
+    peak_allocated: u64,
+    reserved: u64,
+    peak_reserved: u64,
+    retries: u64,
+    out_of_memory: u64,
 }
 
 #[derive(Serialize)]
@@ -160,6 +173,15 @@ pub(super) fn render(answer: &Answer) -> serde_json::Result<String> {
     let json = JsonExplanation {
         message: observed.message.as_ref().map(message),
         nvidia_smi: observed.machine.as_ref().map(|known| machine(known, explanation.gpu)),
+        memory_summary: observed.summary.as_ref().map(|summary| JsonSummary {
+            gpu: summary.gpu,
+            allocated: summary.allocated[0].0,
+            peak_allocated: summary.allocated[1].0,
+            reserved: summary.reserved[0].0,
+            peak_reserved: summary.reserved[1].0,
+            retries: summary.retries,
+            out_of_memory: summary.ran_out,
+        }),
         cause: explanation.cause.map(cause),
         missing: explanation.missing.map(size),
         context: explanation.context.map(size),

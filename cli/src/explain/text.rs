@@ -49,6 +49,9 @@ pub(super) fn render(answer: &Answer) -> String {
 
 fn headline(answer: &Answer) -> String {
     let Answer { observed, explanation, .. } = answer;
+    if observed.message.is_none() && observed.machine.is_none() {
+        return format!("{HEAD}PyTorch's memory summary{HEAD:#}\n");
+    }
     let Some(message) = &observed.message else {
         let device = explanation.known.device.map_or("unknown GPU", |device| device.name);
         return format!("{HEAD}{device}{HEAD:#}\n");

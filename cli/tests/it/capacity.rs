@@ -82,4 +82,8 @@ fn files_are_read() {
     let path = file("capacity.gguf", b"GGUF\x09\0\0\0");
     let outcome = highwater(&["capacity", &path.to_string_lossy(), "--context", "2k"]);
     assert!(outcome.stderr.contains("GGUF 9 is unknown"), "{}", outcome.stderr);
+    // The content tells, not the name.
+    let path = file("capacity", b"GGUF\x09\0\0\0");
+    let outcome = highwater(&["capacity", &path.to_string_lossy(), "--context", "2k"]);
+    assert!(outcome.stderr.contains("GGUF 9 is unknown"), "{}", outcome.stderr);
 }

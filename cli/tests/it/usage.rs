@@ -393,3 +393,42 @@ fn a_plain_file_shows_no_colours() {
         assert!(!highwater(arguments).stdout.contains('\x1b'), "{arguments:?}");
     }
 }
+
+/// What a recipe states and nobody could read: the answer is uncertain until the user decides.
+#[test]
+fn recipes_with_unreadable_values_are_uncertain() {
+    let recipe = |line: &str| format!("base_model: Qwen/Qwen2.5-0.5B\nsequence_len: 512\n{line}\n");
+    for (line, flags, (status, why)) in [
+        ("micro_batch_size: 2", &[][..], (0, "")),
+        ("micro_batch_size: two", &[], (1, "not known")),
+        ("micro_batch_size: -2", &[], (1, "not known")),
+        ("micro_batch_size: 2.7", &[], (1, "not known")),
+        ("micro_batch_size: 1e18", &[], (1, "not known")),
+        ("micro_batch_size: two", &["--batch", "3"], (0, "")),
+        ("optimizer: frobnicate", &[], (1, "not known")),
+        ("micro_batch_sise: 2", &[], (1, "not known")),
+        ("frobnicate: 2", &[], (1, "not known")),
+    ] {
+        let path = file("unreadable.yaml", recipe(line).as_bytes());
+        let path = path.to_string_lossy();
+        let arguments = [&["estimate", &path, "--no-max-batch", "--require", "a100-80gb"], flags];
+        let outcome = highwater(&arguments.concat());
+        assert_eq!(outcome.status, Some(status), "{line}: {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stderr.contains(why), "{line}: {}", outcome.stderr);
+        let headline = outcome.stdout.lines().take(40).collect::<Vec<_>>().join(" ");
+        assert_eq!(headline.contains("Warning:"), status != 0, "{line}: {headline}");
+        let json = highwater(&[&arguments.concat()[..], &["--json"]].concat());
+        let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+        assert_eq!(json["uncertain"], status != 0, "{line}");
+    }
+}
+
+/// Small tensors lie in files beside the model: shapes are made of them.
+#[test]
+fn tensors_beside_the_model_are_read() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/external/model.onnx");
+    let outcome = highwater(&["estimate", model, "--no-max-batch", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(json["model"]["parameters"], 15_044);
+    assert_eq!((&json["uncertain"], &json["lower_bound"]), (&false.into(), &false.into()));
+}

@@ -140,7 +140,7 @@ fn program(whole: Settings<'_>, library: Library) -> Result<(Graph, Config), Err
     let is_own_loss = computes_loss(&run.builder.graph, &outputs);
     let loss = if is_own_loss { LossChoice::Own } else { loss(task) };
     let defaults =
-        Config { loss, precision: precision(c), freeze: run.frozen, ..Config::default() };
+        Config { loss, precision: precision(c)?, freeze: run.frozen, ..Config::default() };
     let mut graph = run.builder.graph;
     graph.loss = asked.is_some().then_some(loss);
     graph.loss_place = loss_place(name, is_own);
@@ -371,11 +371,21 @@ fn assumptions(c: Settings<'_>, asked: Attention) -> Vec<Diagnostic> {
 }
 
 /// transformers loads weights in the type that the configuration names.
-fn precision(c: Settings<'_>) -> Precision {
-    match c.word(&["dtype", "torch_dtype"]) {
-        Some("bfloat16") => Precision::Bf16,
-        Some("float16") => Precision::Fp16,
-        _ => Precision::Fp32,
+///
+/// # Errors
+/// When it names another.
+fn precision(c: Settings<'_>) -> Result<Precision, Error> {
+    const KEYS: [&str; 2] = ["dtype", "torch_dtype"];
+    let word = c.word(&KEYS).map(|word| word.strip_prefix("torch.").unwrap_or(word));
+    match word {
+        Some("bfloat16") => Ok(Precision::Bf16),
+        Some("float16" | "half") => Ok(Precision::Fp16),
+        None | Some("" | "auto" | "float" | "float32") => Ok(Precision::Fp32),
+        Some(_) => {
+            let message =
+                say!("weights are loaded as float32, bfloat16 or float16; state one of these");
+            Err(c.fault(&KEYS, &message))
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //!    weights, into a few hundred kilobytes. Only windows of the file are ever in memory.
 //! 2. `onnx-ir`'s generated messages decode the slim copy. Nothing else of that crate is used, and
 //!    no other module names it.
+//!    Tensors in other files are left there, but for small ones (`external`): shapes are made of them.
 //! 3. `decode` makes a [`Graph`] of the messages: functions inlined, constants lifted out of nodes,
 //!    nodes in topological order, contradictions refused.
 
@@ -18,6 +19,7 @@ mod wire;
 
 mod slim;
 
+mod external;
 mod literal;
 mod provenance;
 
@@ -32,12 +34,13 @@ mod decode;
 /// graph contradicts itself.
 pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
     let slim = slim::slim(source)?;
-    let model = ModelProto::parse_from_bytes(&slim).map_err(|error| {
+    let mut model = ModelProto::parse_from_bytes(&slim).map_err(|error| {
         Error::new(
             ErrorKind::Corrupt,
             say!("the ONNX file is damaged: {error}", error = error.to_string()),
         )
     })?;
     drop(slim);
+    external::read_small(&mut model, source);
     decode::graph(&model)
 }

@@ -52,6 +52,8 @@ struct Tensor<'j> {
     name: &'j str,
     dtype: DType,
     dims: Vec<u64>,
+    /// Whether it is a quantized weight, or comes with one.
+    is_frozen: bool,
 }
 
 impl Tensor<'_> {
@@ -59,7 +61,7 @@ impl Tensor<'_> {
     fn is_trained(&self) -> bool {
         // GPT-2's old files have its causal masks: `h.0.attn.bias`, `[1, 1, L, L]`.
         let is_mask = self.name.rsplit('.').next() == Some("bias") && self.dims.len() == 4;
-        self.dtype.is_floating() && !is_buffer_name(self.name) && !is_mask
+        self.dtype.is_floating() && !self.is_frozen && !is_buffer_name(self.name) && !is_mask
     }
 }
 
@@ -105,7 +107,20 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
         tensors.push((begin, tensor));
     }
     tensors.sort_by_key(|(begin, tensor)| (*begin, tensor.name));
-    let tensors: Vec<Tensor<'_>> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
+    let mut before: (u64, &str) = (0, "");
+    for (begin, tensor) in &tensors {
+        let (end, other) = before;
+        if *begin < end {
+            return Err(invalid(
+                tensor.name,
+                &say!("begins at {begin}, inside of `{other}`", begin, other),
+            ));
+        }
+        let size = tensor.dtype.size().times(numel(&tensor.dims)).0;
+        before = (begin.saturating_add(size).max(end), tensor.name);
+    }
+    let mut tensors: Vec<Tensor<'_>> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
+    let quantized = freeze_quantized(&mut tensors);
     let is_small = tensors.len() <= TENSORS_MAX;
     let family = if is_small { hf_config::named::program(&named(&tensors))? } else { None };
     let (mut graph, config, fidelity) = match family {
@@ -113,6 +128,14 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
         None => (states(tensors)?, Config::default(), Fidelity::StatesOnly),
     };
     "safetensors".clone_into(&mut graph.producer);
+    if let Some(first) = quantized {
+        let message = say!(
+            "the weights are quantized (`{first}` is in integers or eight bits): they are counted as they are, with their \
+             scales, and do not train; open the model before it is quantized for an answer about training",
+            first
+        );
+        graph.diagnostics.push(Diagnostic::new(Severity::Error, "quantized-weights", message));
+    }
     if behind.saturating_sub(size) < end_of_data {
         let message = say!(
             "the file ends before its tensors do; its header is whole, and nothing else is \
@@ -121,6 +144,50 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
         graph.diagnostics.push(Diagnostic::new(Severity::Warning, "cut-off", message));
     }
     Ok((graph, config, fidelity))
+}
+
+/// Last parts of the names of what quantized weights come with: of MLX, GPTQ and AWQ, bitsandbytes, compressed-tensors,
+/// 8-bit floats.
+const OF_QUANTIZED: [&str; 12] = [
+    "absmax",
+    "biases",
+    "input_scale",
+    "nested_absmax",
+    "nested_quant_map",
+    "quant_map",
+    "scale",
+    "scales",
+    "weight_global_scale",
+    "weight_scale",
+    "weight_scale_inv",
+    "weight_zero_point",
+];
+
+/// Marks what belongs to quantized weights as not trained; the first of these weights.
+fn freeze_quantized<'j>(tensors: &mut [Tensor<'j>]) -> Option<&'j str> {
+    const WEIGHTS: [&str; 3] = ["weight", "qweight", "weight_packed"];
+    let is_narrow = |tensor: &Tensor<'_>| {
+        let is_scalar = tensor.dims.iter().all(|&size| size == 1);
+        !is_scalar && (!tensor.dtype.is_floating() || tensor.dtype == DType::Float8)
+    };
+    let owner = |name: &'j str| name.rsplit_once('.').unwrap_or(("", name));
+    let weights: BTreeMap<&str, &str> = tensors
+        .iter()
+        .filter(|tensor| is_narrow(tensor) && WEIGHTS.contains(&owner(tensor.name).1))
+        .map(|tensor| (owner(tensor.name).0, tensor.name))
+        .collect();
+    let mut first = None;
+    for tensor in tensors {
+        let (module, leaf) = owner(tensor.name);
+        // bitsandbytes puts its own behind the weight's name.
+        let module = module.strip_suffix(".weight").unwrap_or(module);
+        let of = OF_QUANTIZED.contains(&leaf) || is_narrow(tensor) && WEIGHTS.contains(&leaf);
+        if let Some(weight) = weights.get(module).filter(|_| of) {
+            tensor.is_frozen = true;
+            first = first.or(Some(*weight));
+        }
+    }
+    first
 }
 
 /// What is trained, by name.
@@ -176,13 +243,14 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     let trained: Vec<&str> =
         names.keys().map(String::as_str).filter(|name| !is_buffer_name(name)).collect();
     let count = u64::try_from(trained.len()).unwrap_or(u64::MAX).max(1);
-    let elements = total.checked_div(dtype.size().0).unwrap_or(0);
+    let elements = numbers.unwrap_or_else(|| total.checked_div(dtype.size().0).unwrap_or(0));
     let each = elements.checked_div(count).unwrap_or(0);
     let rest = elements.checked_rem(count).unwrap_or(0);
     let tensors = trained.iter().zip(0..).map(|(name, at): (_, u64)| Tensor {
         name,
         dtype,
         dims: vec![if at == 0 { each.saturating_add(rest) } else { each }],
+        is_frozen: false,
     });
     let mut graph = states(tensors.collect())?;
     "safetensors index".clone_into(&mut graph.producer);
@@ -248,7 +316,7 @@ fn tensor<'j>(name: &'j str, entry: &Json) -> Result<(u64, u64, Tensor<'j>), Err
     let dims =
         list("shape").ok_or_else(|| invalid(name, &say!("has no `shape` of whole numbers")))?;
     match list("data_offsets").as_deref() {
-        Some(&[begin, end]) => Ok((begin, end, Tensor { name, dtype, dims })),
+        Some(&[begin, end]) => Ok((begin, end, Tensor { name, dtype, dims, is_frozen: false })),
         _ => Err(invalid(name, &say!("has no `data_offsets` of two numbers"))),
     }
 }
@@ -336,6 +404,18 @@ mod tests {
             (
                 r#"{"a":{"dtype":"F32","data_offsets":[0,4]}}"#,
                 "error: the tensor `a` has no `shape`",
+            ),
+            (
+                r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+                "b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#,
+                "error: the tensor `b` begins at 4, inside of `a`",
+            ),
+            (
+                r#"{"l.weight":{"dtype":"U32","shape":[2],"data_offsets":[0,8]},
+                "l.scales":{"dtype":"F16","shape":[2],"data_offsets":[8,12]},
+                "l.biases":{"dtype":"F16","shape":[2],"data_offsets":[12,16]},
+                "n.weight":{"dtype":"F16","shape":[2],"data_offsets":[16,20]}}"#,
+                "n.weight:Parameter l.weight:Buffer l.scales:Buffer l.biases:Buffer",
             ),
             (
                 r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[9,1]}}"#,

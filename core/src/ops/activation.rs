@@ -33,6 +33,9 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: halved, ..torch("Glu", 1..=1) }.runs(glu_rule),
     torch("Rsqrt", 1..=1).runs(|c| pointwise(c, Unary::saves_output("aten::rsqrt").temporaries(2))),
     torch("Silu", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::silu"))),
+    // Of Keras' exports.
+    op("Erfc", 1..=1, like_first)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::erfc").temporaries(4))),
     op("Abs", 1..=1, |i| folded(i, i64::checked_abs, |x| Some(x.abs())))
         .runs(|c| pointwise(c, Unary::saves_input("aten::abs").temporaries(1))),
     op("Acos", 1..=1, like_first)

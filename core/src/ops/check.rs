@@ -42,7 +42,8 @@ struct Case {
 fn read(call: &str, n_outputs: usize) -> Case {
     let mut words = call.split_whitespace();
     let name = words.next().unwrap();
-    let (domain, op) = name.split_once('.').unwrap_or(("", name));
+    let microsoft = name.strip_prefix("com.microsoft.").map(|op| ("com.microsoft", op));
+    let (domain, op) = microsoft.or_else(|| name.split_once('.')).unwrap_or(("", name));
     let (op, domain) = (op.to_owned(), domain.to_owned());
     let mut node =
         Node { op, domain, outputs: vec![Some(ValueId(99)); n_outputs], ..Node::default() };

@@ -7,7 +7,9 @@
 use super::formula::spelled;
 use super::run::fresh;
 use super::shape_math::{before, dim, dtype_attribute, like_first, size};
-use super::{Inference, MANY, OpError, Operator, Rule, Shaped, op};
+use super::{Call, Inference, MANY, OpError, Operator, Rule, Shaped, op};
+use crate::aten::elementwise;
+use crate::eager::kernels;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
@@ -17,8 +19,15 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { domain: ML, ..op("Binarizer", 1..=1, like_first) }.runs(spelled),
     op("MelWeightMatrix", 5..=5, mel_weights).runs(fresh).numbers_from(0),
     optimizer("Momentum", |i| updated(i, 3)),
+    Shaped { domain: ML, ..op("Scaler", 1..=1, scaled) }.runs(scaler_rule),
     op("TfIdfVectorizer", 1..=1, counted).runs(fresh).unproven(),
     Shaped { domain: ML, ..op("TreeEnsemble", 1..=1, scored) }.runs(fresh).unproven(),
+    // A list of dictionaries: the same numbers on the host.
+    Shaped { domain: ML, ..op("ZipMap", 1..=1, like_first) }.runs(|c| {
+        let x = c.need(0)?;
+        c.set(0, x);
+        Ok(())
+    }),
 ];
 
 const ML: &str = "ai.onnx.ml";
@@ -56,6 +65,22 @@ fn mel_weights(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (bands, length) = (stated(0)?, stated(1)?);
     let dtype = dtype_attribute(inference, "output_datatype")?.unwrap_or(DType::Float32);
     inference.set_dims(0, dtype, [(length >> 1).saturating_add(1), bands]);
+    Ok(())
+}
+
+fn scaled(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dims = inference.input(0)?.dims.clone();
+    inference.set_dims(0, DType::Float32, dims);
+    Ok(())
+}
+
+/// `(x - offset) * scale`.
+fn scaler_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let x =
+        if x.dtype() == DType::Float32 { x } else { kernels::cast(call.rt, &x, DType::Float32) };
+    let shifted = elementwise::shift(call.rt, "aten::sub", &x);
+    call.set(0, elementwise::scale(call.rt, "aten::mul", &shifted));
     Ok(())
 }
 

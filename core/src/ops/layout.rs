@@ -19,6 +19,7 @@ use crate::tensor::Dims;
 
 pub(super) const TABLE: &[Operator] = &[
     torch("Contiguous", 1..=1).runs(contiguous_rule),
+    torch("Detach", 1..=1).runs(detach_rule),
     torch("Flip", 1..=1).runs(|c| resampled(c, "aten::flip")),
     torch("Roll", 1..=1).runs(roll_rule),
     torch("Split", 1..=1).runs(split_rule),
@@ -43,6 +44,13 @@ fn fold_positions(inference: &mut Inference<'_>, start: i64, steps: &[i64]) {
     {
         inference.set_elements(0, folded);
     }
+}
+
+/// The same memory without its history.
+fn detach_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    call.rt.enter_operator("aten::detach");
+    call.set(0, call.need(0)?.detach());
+    Ok(())
 }
 
 /// Without `perm`, the order of the dimensions is reversed.

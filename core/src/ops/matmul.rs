@@ -44,11 +44,18 @@ fn matmul_at(
     dtype: Option<DType>,
 ) -> Result<(), OpError> {
     let (a, b) = (inference.input(first)?, inference.input(second)?);
-    let (Some((&k, a_rest)), false) = (a.dims.split_last(), b.dims.is_empty()) else {
+    let dims = product(&a.dims, &b.dims)?;
+    inference.set(0, TensorType::new(dtype.unwrap_or(a.dtype), dims));
+    Ok(())
+}
+
+/// Dimensions of a product.
+pub(super) fn product(a: &[u64], b: &[u64]) -> Result<Dims, OpError> {
+    let (Some((&k, a_rest)), false) = (a.split_last(), b.is_empty()) else {
         return Err(OpError::new(say!("a scalar is no matrix")));
     };
-    let b_batch = before(&b.dims, b.rank().saturating_sub(2));
-    let b_inner = dim(&b.dims, b.rank().saturating_sub(2));
+    let b_batch = before(b, b.len().saturating_sub(2));
+    let b_inner = dim(b, b.len().saturating_sub(2));
     if k != b_inner {
         return Err(OpError::new(say!("inner dimensions {k} and {b_inner} differ", k, b_inner)));
     }
@@ -56,11 +63,10 @@ fn matmul_at(
         a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
     let mut dims = broadcast(a_batch, b_batch)?;
     dims.extend(row.copied());
-    if b.rank() > 1 {
-        dims.extend(b.dims.last().copied());
+    if b.len() > 1 {
+        dims.extend(b.last().copied());
     }
-    inference.set(0, TensorType::new(dtype.unwrap_or(a.dtype), dims));
-    Ok(())
+    Ok(dims)
 }
 
 /// `A [M, K] × B [K, N] + C`, either transposed.

@@ -110,7 +110,7 @@ fn layer_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-fn rms_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+pub(super) fn rms_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight) = (call.need(0)?, call.tensor(1));
     let width = row_width(call)?;
     let y = aten::rms_norm(call.rt, &x, width, weight.as_ref());

@@ -18,19 +18,32 @@ pub(super) const TABLE: &[Operator] = &[
     op("ArgMin", 1..=1, arg).runs(arg_rule),
     op("CumProd", 2..=2, like_first).runs(spelled).numbers_from(1),
     op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule),
-    op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "linalg_vector_norm", Some(1))),
-    op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "linalg_vector_norm", Some(2))),
-    op("ReduceLogSum", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::log")),
-    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "logsumexp", None)),
+    op("ReduceL1", 1..=2, |i| reduce(i, None))
+        .runs(|c| row_rule(c, "linalg_vector_norm", Some(1)))
+        .numbers_from(1),
+    op("ReduceL2", 1..=2, |i| reduce(i, None))
+        .runs(|c| row_rule(c, "linalg_vector_norm", Some(2)))
+        .numbers_from(1),
+    op("ReduceLogSum", 1..=2, |i| reduce(i, None))
+        .runs(|c| saving_rule(c, "aten::log"))
+        .numbers_from(1),
+    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None))
+        .runs(|c| row_rule(c, "logsumexp", None))
+        .numbers_from(1),
     op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b)))))
-        .runs(|c| extremum_rule(c, ["max", "amax", "max.dim"])),
-    op("ReduceMean", 1..=2, |i| reduce(i, None)).runs(mean_rule),
+        .runs(|c| extremum_rule(c, ["max", "amax", "max.dim"]))
+        .numbers_from(1),
+    op("ReduceMean", 1..=2, |i| reduce(i, None)).runs(mean_rule).numbers_from(1),
     op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b)))))
-        .runs(|c| extremum_rule(c, ["min", "amin", "min.dim"])),
+        .runs(|c| extremum_rule(c, ["min", "amin", "min.dim"]))
+        .numbers_from(1),
     op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul)))
-        .runs(|c| saving_rule(c, "aten::prod")),
-    op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))).runs(sum_rule),
-    op("ReduceSumSquare", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::sum")),
+        .runs(|c| saving_rule(c, "aten::prod"))
+        .numbers_from(1),
+    op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))).runs(sum_rule).numbers_from(1),
+    op("ReduceSumSquare", 1..=2, |i| reduce(i, None))
+        .runs(|c| saving_rule(c, "aten::sum"))
+        .numbers_from(1),
 ];
 
 /// What remains of `dims` when the axes in `mask` are reduced.

@@ -26,8 +26,8 @@ pub(super) const TABLE: &[Operator] = &[
     op("Reshape", 1..=2, reshape).runs(reshape_rule).numbers_from(1),
     op("Shape", 1..=1, shape).runs(fresh),
     op("Size", 1..=1, element_count).runs(fresh),
-    op("Squeeze", 1..=2, squeeze).runs(reshape_rule),
-    op("Unsqueeze", 1..=2, unsqueeze).runs(reshape_rule),
+    op("Squeeze", 1..=2, squeeze).runs(reshape_rule).numbers_from(1),
+    op("Unsqueeze", 1..=2, unsqueeze).runs(reshape_rule).numbers_from(1),
 ];
 
 fn identity(inference: &mut Inference<'_>) -> Result<(), OpError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::value::{Entry, Value};
 use super::versions::{Library, Versions};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, RECIPE_UNREAD, Severity};
 use crate::error::{Error, ErrorKind, Place};
 use crate::formats::spec::kinds::did_you_mean;
 use crate::formats::spec::tree::shortened;
@@ -354,11 +354,17 @@ impl Draft {
 
     /// Notes that the value of a key is not readable here.
     pub(super) fn unread(&mut self, key: &str) {
+        self.unread_of(None, key);
+    }
+
+    /// The same of a key that decides a setting.
+    fn unread_of(&mut self, setting: Option<&str>, key: &str) {
         let message = say!(
             "the value of `{key}` is not readable here, so its default is assumed; set it yourself",
             key
         );
-        self.note(Diagnostic::new(Severity::Warning, "recipe-unread", message));
+        let note = Diagnostic::new(Severity::Warning, RECIPE_UNREAD, message);
+        self.note(setting.map_or(note.clone(), |setting| note.at(setting)));
     }
 
     /// Reads the keys of a mapping or of a call by a table.
@@ -398,7 +404,7 @@ impl Draft {
             Does::Fills(..) if *value == Value::Null => self.idle.push(key.clone()),
             Does::Fills(slot, convert) => match convert(value) {
                 Some(value) => self.fill(slot, value, key),
-                None => self.unread(key),
+                None => self.unread_of(setting_of(slot), key),
             },
             Does::Absent(_) | Does::Slight(_) | Does::Refused(_) if value.is_off() => {
                 self.idle.push(key.clone());
@@ -432,6 +438,19 @@ impl Draft {
         let code = if is_near { "recipe-not-simulated" } else { "recipe-unknown-key" };
         self.note(Diagnostic::new(Severity::Warning, code, message));
     }
+}
+
+/// The setting or the dimension that a fact alone decides.
+const fn setting_of(slot: Slot) -> Option<&'static str> {
+    Some(match slot {
+        Slot::Batch => "batch",
+        Slot::Seq => "seq",
+        Slot::Accumulate => "accumulate",
+        Slot::Optimizer => "optimizer",
+        Slot::Attention => "attention",
+        Slot::Rank => "lora-rank",
+        _ => return None,
+    })
 }
 
 /// An error about a place of a recipe.

@@ -9,6 +9,11 @@
 //! - The TorchScript exporter gives generated names to weights that it changed, `onnx::Conv_497` (before 1.13,
 //!   `497`), and leaves all others under the module's: nothing else changes the weight of a convolution. That the
 //!   convolution has no bias of its own is a convention.
+//! - Tools that simplify a file drop the origin, or fold what the exporter had left. Names tell: `c.weight_bias` beside
+//!   `c.weight`, and a node called `node_Conv_17`, are of the dynamo exporter's own folding (a call is
+//!   `node_conv2d`); `…BatchNormalization_output_0_weight` or `getitem_weight` with its `_bias` is onnxslim's; `_v_24`
+//!   is onnxsim's; `…/batchnorm/sub:0` is Keras' arithmetic in a file of tf2onnx, which keeps `· batchnorm/mul` and
+//!   `+` where the convolution has a bias of its own.
 //!
 //! A standardised weight is `F.batch_norm(weight.reshape(1, out, -1), None, None, …, training=True)` (timm's
 //! `StdConv2d`, `ScaledStdConv2d`). ONNX wants statistics, so the TorchScript exporter also computes those of the
@@ -21,12 +26,20 @@ use super::weights;
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::tensor::DType;
+
+/// A normalisation that was folded into a node: what their modules are called.
+#[derive(Debug)]
+struct Folded {
+    product: String,
+    norm: String,
+}
 
 /// Puts every folded normalisation back behind the node that it was folded into.
 pub(super) fn restore(view: &mut View<'_>, _: &Config) {
-    let folded: Vec<NodeId> =
-        view.nodes().filter(|(_, node)| is_folded(view.graph(), node)).map(|(at, _)| at).collect();
-    let count = folded.into_iter().filter_map(|at| restore_one(view, at)).count();
+    let folded: Vec<(NodeId, Folded)> =
+        view.nodes().filter_map(|(at, node)| Some((at, folded(view.graph(), node)?))).collect();
+    let count = folded.into_iter().filter_map(|(at, found)| restore_one(view, at, found)).count();
     if count > 0 {
         let message = say!(
             "{count} batch normalisations that the exporter folded into convolutions were restored, \
@@ -35,71 +48,144 @@ pub(super) fn restore(view: &mut View<'_>, _: &Config) {
         );
         view.say(Severity::Info, "recovered-normalization", message);
     }
+    let scaled: Vec<(NodeId, ValueId, String)> =
+        view.nodes().filter_map(|(at, node)| scale_and_shift(view, at, node)).collect();
+    for (at, x, norm) in scaled {
+        let Some(node) = view.node(at).cloned() else { continue };
+        let batch_norm = normalisation(view, x, (norm, &node));
+        view.replace(at, batch_norm);
+    }
 }
 
 /// Whether a normalisation was folded into this node.
 pub(super) fn is_folded(graph: &Graph, node: &Node) -> bool {
-    if !matches!(node.op.as_str(), "Conv" | "ConvTranspose" | "Gemm") || !node.domain.is_empty() {
-        return false;
-    }
-    if let Some(origin) = &node.origin {
-        return origin.class.contains("BatchNorm") || origin.aten.contains("batch_norm");
-    }
-    let made_up = |position| {
-        node.input(position).is_some_and(|input| {
-            let name = graph.value_name(input);
-            let number = name.strip_prefix("onnx::Conv_").unwrap_or(name);
-            graph.value(input).is_some_and(|value| value.initializer.is_some())
-                && number.bytes().all(|byte| byte.is_ascii_digit())
-        })
-    };
-    node.op != "Gemm" && made_up(1) && made_up(2)
+    folded(graph, node).is_some()
 }
 
-fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
+fn folded(graph: &Graph, node: &Node) -> Option<Folded> {
+    if !matches!(node.op.as_str(), "Conv" | "ConvTranspose" | "Gemm") || !node.domain.is_empty() {
+        return None;
+    }
+    let of_file = |position| {
+        let id = node.input(position)?;
+        graph.value(id)?.initializer.as_ref().map(|_| graph.value_name(id))
+    };
+    if let Some(origin) = &node.origin {
+        let is_norm = origin.class.contains("BatchNorm") || origin.aten.contains("batch_norm");
+        let weight = node.input(1).map_or("", |id| graph.value_name(id));
+        let product = module_of(weight).to_owned();
+        return is_norm.then(|| Folded { product, norm: node.module.clone() });
+    }
+    let (weight, bias) = (of_file(1)?, of_file(2)?);
+    let product = if node.module.is_empty() { module_of(weight) } else { &node.module };
+    let beside = || Folded { product: product.to_owned(), norm: norm_beside(product) };
+    if bias.strip_suffix("_bias") == Some(weight) {
+        return Some(beside());
+    }
+    if node.op == "Gemm" {
+        return None;
+    }
+    // Keras' `x * inv + (beta - mean * inv)`, by names of TensorFlow.
+    if let Some((norm, _)) = bias.split_once("/batchnorm/") {
+        return Some(Folded { product: product.to_owned(), norm: norm.to_owned() });
+    }
+    let stems = (weight.strip_suffix("_weight"), bias.strip_suffix("_bias"));
+    if let (Some(stem), Some(other)) = stems
+        && stem == other
+        && (stem.contains("BatchNorm") || numbered(stem, "getitem"))
+    {
+        let norm = stem.trim_start_matches('/').rsplit_once('/').map_or(stem, |(path, _)| path);
+        let product = product.to_owned();
+        return Some(Folded { product, norm: norm.replace('/', ".") });
+    }
+    let is_made_up = |name: &str| {
+        let known = ["onnx::Conv_", "_v_"].iter().find_map(|start| name.strip_prefix(start));
+        known.unwrap_or(name).bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_rewritten = graph.producer.starts_with("pytorch")
+        && ["node_Conv_", "node_ConvTranspose_"].iter().any(|start| {
+            node.name.strip_prefix(start).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        });
+    (is_made_up(weight) && is_made_up(bias) || is_rewritten).then(beside)
+}
+
+/// Whether a name is this word, perhaps with a number behind it.
+fn numbered(name: &str, word: &str) -> bool {
+    name.strip_prefix(word).is_some_and(|rest| {
+        rest.is_empty()
+            || rest.strip_prefix('_').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+/// `x · scale + shift` by the names of a normalisation of Keras': its node, `x`, and what it is called.
+fn scale_and_shift(view: &View<'_>, at: NodeId, node: &Node) -> Option<(NodeId, ValueId, String)> {
+    if node.op != "Add" || !node.domain.is_empty() {
+        return None;
+    }
+    let (product, shift) = (node.input(0)?, node.input(1)?);
+    let product = view.made_by(product, "Mul")?;
+    let (x, scale) = (product.input(0)?, product.input(1)?);
+    let (norm, _) = view.graph().value_name(scale).split_once("/batchnorm/mul")?;
+    let channels = *view.dims(x)?.get(1)?;
+    let by_channel = |value: ValueId| {
+        let dims = view.dims(value)?;
+        let rest = dims.iter().skip(2).all(|&size| size == 1);
+        Some(rest && dims.first() == Some(&1) && dims.get(1) == Some(&channels))
+    };
+    let is_it = view.is_initializer(scale) && view.is_initializer(shift);
+    (is_it && by_channel(scale)? && by_channel(shift)?).then(|| (at, x, norm.to_owned()))
+}
+
+fn restore_one(view: &mut View<'_>, at: NodeId, found: Folded) -> Option<()> {
     let node = view.node(at)?.clone();
     let (weight, output) = (node.input(1)?, node.output(0)?);
-    let channels = *view.dims(output)?.get(1)?;
+    let Folded { product, norm } = found;
     let dtype = view.typed.ty(weight)?.dtype;
-    let weight_name = view.graph().value_name(weight).to_owned();
-    let (product, norm) = match &node.origin {
-        Some(_) => (module_of(&weight_name).to_owned(), node.module.clone()),
-        None => (node.module.clone(), norm_beside(&node.module)),
-    };
+    let channels = *view.dims(output)?.get(1)?;
     if node.origin.is_none() && !product.is_empty() {
         view.rename_free(weight, &format!("{product}.weight"));
     }
     let mut own = node.clone();
     own.module.clone_from(&product);
-    if let Some(bias) = own.inputs.get_mut(2) {
-        if view.member(&format!("{product}.bias")).is_some() {
-            *bias = Some(view.add_state(format!("{product}.bias"), dtype, vec![channels]));
-        } else {
-            *bias = None;
-        }
+    let own_bias = format!("{product}.bias");
+    if let Some(bias) = own.inputs.get_mut(2)
+        && bias.is_none_or(|bias| view.graph().value_name(bias) != own_bias)
+    {
+        *bias = view
+            .member(&own_bias)
+            .is_some()
+            .then(|| view.add_state(own_bias, dtype, vec![channels]));
     }
     view.replace(at, own);
+    let batch_norm = normalisation(view, output, (norm, &node));
+    view.insert_behind(output, batch_norm)
+}
+
+/// A normalisation of a value, with new state, in the place of this node.
+fn normalisation(view: &mut View<'_>, x: ValueId, (norm, node): (String, &Node)) -> Node {
+    let ty = view.typed.ty(x).cloned();
+    let channels = ty.as_ref().and_then(|ty| ty.dims.get(1).copied()).unwrap_or_default();
+    let dtype = ty.map_or(DType::Float32, |ty| ty.dtype);
     let has_state = |view: &View<'_>, name: &str| {
         view.graph().members.is_empty() || view.member(&format!("{norm}.{name}")).is_some()
     };
-    let mut inputs: Vec<Option<ValueId>> = vec![None];
+    let mut inputs: Vec<Option<ValueId>> = vec![Some(x)];
     for name in ["weight", "bias", "running_mean", "running_var"] {
         let state = has_state(view, name)
             .then(|| view.add_state(format!("{norm}.{name}"), dtype, vec![channels]));
         inputs.push(state);
     }
-    let batch_norm = Node {
+    Node {
         name: format!("{}/BatchNormalization", node.name),
         op: "BatchNormalization".to_owned(),
         domain: String::new(),
         inputs,
-        outputs: Vec::new(),
+        outputs: node.outputs.clone(),
         attributes: BTreeMap::from([("training_mode".to_owned(), Attribute::Int(1))]),
         module: norm,
-        origin: node.origin,
+        origin: node.origin.clone(),
         trip: node.trip,
-    };
-    view.insert_behind(output, batch_norm)
+    }
 }
 
 /// Normalisations with the statistics of what they normalise: one operator, as PyTorch ran it.

@@ -75,6 +75,7 @@ fn find(view: &View<'_>, at: NodeId, roots: &[bool]) -> Option<Found> {
             .or_else(|| group_norm(view, node))
             .or_else(|| baddbmm(view, node)),
         "Mul" => gelu(view, node)
+            .or_else(|| gelu_of_keras(view, node))
             .or_else(|| silu(view, node))
             .or_else(|| stochastic_depth(view, node))
             .or_else(|| bloom_gelu(view, node)),
@@ -193,6 +194,16 @@ fn gelu(view: &View<'_>, node: &Node) -> Option<Found> {
     let curve = operand_beside_number(view, view.made_by(shifted, "Add")?, 1.0)?;
     let is_gelu = is_erf_of(view, curve, x) || is_tanh_of_cubic(view, curve, x).is_some();
     is_gelu.then(|| ("gelu", torch("Gelu", node, vec![Some(x)])))
+}
+
+/// `x · 1/2 · erfc(-x · √1/2)`, as Keras spells it out.
+fn gelu_of_keras(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (curve, half) = made_and_other(view, node, "Erfc")?;
+    let x = operand_beside_number(view, view.made_by(half, "Mul")?, 0.5)?;
+    let scaled = view.made_by(view.producer(curve)?.input(0)?, "Mul")?;
+    let mut operands = scaled.inputs.iter().flatten();
+    let negated = operands.find_map(|&value| view.made_by(value, "Neg"))?;
+    (negated.input(0) == Some(x)).then(|| ("gelu", torch("Gelu", node, vec![Some(x)])))
 }
 
 /// `erf(x / √2)`.

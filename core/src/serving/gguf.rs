@@ -92,7 +92,7 @@ pub enum Value {
 }
 
 /// Types by their number: elements and bytes of a block.
-const TYPES: [(u32, u64, u64); 30] = [
+const TYPES: [(u32, u64, u64); 34] = [
     (0, 1, 4),
     (1, 1, 2),
     (2, 32, 18),
@@ -122,7 +122,11 @@ const TYPES: [(u32, u64, u64); 30] = [
     (28, 1, 8),
     (29, 256, 56),
     (30, 1, 2),
+    (34, 256, 54),
+    (35, 256, 66),
     (39, 32, 17),
+    (40, 64, 36),
+    (41, 128, 18),
 ];
 
 /// COUNT: the most that a header may list.

@@ -363,13 +363,18 @@ impl<'a> Forward<'a> {
         let mut call = Call::new(rt, node, self.graph.opset, known, operands.collect());
         call.in_place = step.in_place;
         let rule = step.operator.and_then(|operator| operator.run);
-        let ran = rule.is_some_and(|rule| rule(&mut call).is_ok());
-        if !ran {
-            rt.assuming(&Reason::Unmodelled, || unknown(&mut call));
-            if step.operator.is_some() {
-                let label = node.label(self.graph);
-                self.assumed.borrow_mut().entry(&node.op).or_default().insert(label);
+        let run = |call: &mut Call<'_>| {
+            let ran = rule.is_some_and(|rule| rule(call).is_ok());
+            if !ran {
+                rt.assuming(&Reason::Unmodelled, || unknown(call));
             }
+            ran
+        };
+        let is_off = node.origin.as_ref().is_some_and(|origin| origin.no_grad);
+        let ran = if is_off { rt.no_grad(|| run(&mut call)) } else { run(&mut call) };
+        if !ran && step.operator.is_some() {
+            let label = node.label(self.graph);
+            self.assumed.borrow_mut().entry(&node.op).or_default().insert(label);
         }
         for (output, tensor) in node.outputs.iter().zip(call.finish()) {
             if let Some(slot) = output.and_then(|id| values.get_mut(id.0)) {

@@ -5,12 +5,12 @@ use super::{Part, Sentence};
 use crate::bytes;
 use crate::config::{Method, Ranks, Workload};
 use crate::device::Verdict;
-use crate::diagnostic::{ASSUMED_DIMENSION, Severity};
+use crate::diagnostic::{ASSUMED_DIMENSION, RECIPE_UNREAD, Severity};
 use crate::estimate::LargestBatch;
 use crate::infer::SEQUENCE;
 use crate::report::{Certainty, DeviceVerdict, Report};
 use crate::trace::Category;
-use crate::unused::UNUSED;
+use crate::unused::{QUANTIZED_WEIGHTS, UNUSED};
 
 /// Endings of files that are no part of a model's name.
 const ENDINGS: [&str; 16] = [
@@ -33,8 +33,9 @@ const ENDINGS: [&str; 16] = [
 ];
 
 /// Codes of warnings that the headline repeats.
-const REPEATED: [&str; 10] = [
+const REPEATED: [&str; 14] = [
     UNUSED,
+    QUANTIZED_WEIGHTS,
     "unread-key",
     "assumed-attention",
     "assumed-tied-weights",
@@ -44,6 +45,9 @@ const REPEATED: [&str; 10] = [
     "declared-output",
     "declared-value",
     "mixed-types",
+    "recipe-not-simulated",
+    "recipe-unknown-key",
+    RECIPE_UNREAD,
 ];
 
 /// The answer on the configured device.

@@ -547,6 +547,8 @@ fn other_files_are_named() {
         ("model.safetensors", safetensors),
         ("model.gguf", b"GGUF\x03\0\0\0".to_vec()),
         ("model.tflite", b"\x1C\0\0\0TFL3".to_vec()),
+        ("model.pte", b"\x1C\0\0\0ET12".to_vec()),
+        ("model.mlmodel", b"\x08\x05\x12\x0C\x0A\x0A\x0A\x01x".to_vec()),
         ("config.json", b"  {\"hidden_size\": 768}".to_vec()),
         ("index.html", b"<!doctype html>".to_vec()),
         ("pointer.onnx", lfs),

@@ -38,6 +38,7 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
         let message = say!("layers of the kind `{kind}` are not supported", kind = shortened(kind));
         return Err(c.fault(&[KINDS], &message));
     }
+    contradictions(c, seen)?;
     let (mut ignored, mut reported) = (Vec::new(), Vec::new());
     let mut warn = |message: Sentence| {
         reported.push(Diagnostic::new(Severity::Warning, "unread-key", message));
@@ -77,6 +78,31 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
         reported.push(Diagnostic::new(Severity::Info, "ignored-keys", message));
     }
     Ok(reported)
+}
+
+/// Refuses values with which the library makes no model: another number of kinds than of layers, and probabilities that
+/// are none.
+fn contradictions(c: Settings<'_>, seen: &[&str]) -> Result<(), Error> {
+    const LAYERS: [&str; 3] = ["num_hidden_layers", "n_layer", "num_layers"];
+    const PROBABILITIES: [&str; 5] =
+        ["dropout", "pdrop", "dropout_p", "dropout_prob", "dropout_rate"];
+    let kinds = c.words(KINDS).len();
+    let layers = if kinds > 0 { c.maybe(&LAYERS)? } else { None };
+    if let Some(layers) = layers.filter(|layers| u64::try_from(kinds) != Ok(*layers)) {
+        let message =
+            say!("it names the kinds of {kinds} layers, and there are {layers}", kinds, layers);
+        return Err(c.fault(&[KINDS], &message));
+    }
+    for (part, key) in c.keys_and_those_of(seen) {
+        let is_probability = PROBABILITIES.iter().any(|end| {
+            key.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+        });
+        let value = part.number(&[key], 0.0);
+        if is_probability && !(0.0..=1.0).contains(&value) {
+            return Err(part.fault(&[key], &say!("a probability is from 0 to 1")));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses quantized weights, also of a configuration of which only a part is read.

@@ -7,7 +7,7 @@
 //! - Values of bodies of control flow are the graph's like all others.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use onnx_ir::{AttributeProto, AttributeType, GraphProto, ModelProto, TensorProto, TypeProto};
@@ -19,7 +19,7 @@ use crate::graph::{
     topological_order,
 };
 use crate::sentence::Sentence;
-use crate::tensor::DType;
+use crate::tensor::{DType, numel};
 
 use super::inline::{self, FlatBody, FlatNode, Name};
 use super::literal::{self, literal};
@@ -53,6 +53,7 @@ pub(super) fn graph(model: &ModelProto) -> Result<Graph, Error> {
     for node in &flat.nodes {
         builder.define_outputs(node)?;
     }
+    builder.take_constants_for_state();
     builder.graph.nodes = builder.nodes(&flat.nodes)?.into_iter().map(Arc::new).collect();
     if builder.graph.nodes.is_empty() {
         let message = say!("the file's graph has no operators, so there is nothing to estimate");
@@ -199,6 +200,22 @@ impl<'m> Builder<'m> {
             body.nodes.iter().try_for_each(|node| self.define_constants(node))?;
         }
         Ok(())
+    }
+
+    /// In a file without a tensor of its own (Paddle's exporter), constants are the module's state.
+    fn take_constants_for_state(&mut self) {
+        let has_numbers = |at: usize| {
+            let literal = self.graph.values.get(at).and_then(|value| value.initializer.as_ref());
+            literal.is_some_and(|literal| literal.dtype.is_floating() && numel(&literal.dims) > 1)
+        };
+        let constants: BTreeSet<usize> = self.graph.constants.iter().map(|id| id.0).collect();
+        let has_own =
+            (0..self.graph.values.len()).any(|at| !constants.contains(&at) && has_numbers(at));
+        if !has_own {
+            let state: BTreeSet<usize> =
+                constants.into_iter().filter(|&at| has_numbers(at)).collect();
+            self.graph.constants.retain(|id| !state.contains(&id.0));
+        }
     }
 
     /// What the node makes, and what its bodies are given and make.

@@ -14,7 +14,7 @@ use crate::source::Source;
 use super::wire::{self, Reader, Tag, WireType};
 
 /// SIZE: elements of a tensor up to so many bytes are kept.
-const PAYLOAD_KEPT: u64 = 1 << 10;
+pub(super) const PAYLOAD_KEPT: u64 = 1 << 10;
 /// The field of a tensor's raw elements.
 const RAW_DATA: u64 = 9;
 /// SIZE: structure that is read at most; the largest models known have some ten MiB.
@@ -75,7 +75,8 @@ const fn rule(message: Message, field: u64) -> Rule {
         | (Graph, 2)
         | (Node, 1..=4 | 7 | 8)
         | (Attribute, 1..=4 | 7..=9 | 14 | 15 | 20 | 21)
-        | (Tensor, 1 | 2 | 8)
+        // External data: where small tensors lie, of which shapes may be made.
+        | (Tensor, 1 | 2 | 8 | 13 | 14)
         | (SparseTensor, 3)
         | (Function, 1 | 4..=6 | 9 | 10 | 13)
         | (ValueInfo | Metadata, 1 | 2) => Rule::Copy,

@@ -92,7 +92,7 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.sym_constrain_range", |_| Some(())),
     ("aten.sym_constrain_range_for_size", |_| Some(())),
     ("aten.alias", |c| c.same()),
-    ("aten.detach", |c| c.same()),
+    ("aten.detach", |c| c.stop()),
     ("aten.lift_fresh", |c| c.same()),
     ("aten.lift_fresh_copy", |c| c.same()),
     ("aten.resolve_neg", |c| c.same()),

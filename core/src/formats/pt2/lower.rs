@@ -8,7 +8,7 @@
 //! - Symbols of open dimensions have no names (`s77`): that of the first dimension is called `batch`,
 //!   the second of token ids `seq`.
 //! - After an operator overwrites a tensor, the tensor has the result's name, whichever of the two is read.
-//! - Graphs inside nodes (`wrap_with_set_grad_enabled`) are inlined.
+//! - Graphs inside nodes (`wrap_with_set_grad_enabled`) are inlined; their nodes know whether gradients are off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,6 +67,10 @@ pub(super) struct Lower<'j> {
     pub(super) evaluated: usize,
     /// COUNT: masks that PyTorch is recognised by a flag.
     pub(super) masked: usize,
+    /// Whether the nodes are inside `torch.no_grad()`.
+    no_grad: bool,
+    /// COUNT: tensors that were detached, and regions without gradients, whose values follow from trained tensors.
+    pub(super) stopped: usize,
 }
 
 impl<'j> Lower<'j> {
@@ -89,6 +93,8 @@ impl<'j> Lower<'j> {
             trained: BTreeSet::new(),
             evaluated: 0,
             masked: 0,
+            no_grad: false,
+            stopped: 0,
         }
     }
 
@@ -274,8 +280,9 @@ impl<'j> Lower<'j> {
 
     /// Adds a node and notes what its outputs follow from.
     pub(super) fn push(&mut self, node: Node) {
-        let trained = node.op != "Shape"
-            && node.inputs.iter().flatten().any(|input| self.trained.contains(input));
+        let stops = self.no_grad || matches!(node.op.as_str(), "Shape" | "Detach");
+        let trained =
+            !stops && node.inputs.iter().flatten().any(|input| self.trained.contains(input));
         if trained {
             self.trained.extend(node.outputs.iter().flatten());
         }
@@ -335,8 +342,14 @@ impl<'j> Lower<'j> {
         // Of other kinds it is the operator itself.
         let function =
             text(metadata, "torch_fn").split_once(";function.").map_or("", |(call, _)| call);
-        let origin =
-            Origin { aten, class, scopes, function: function.to_owned(), ..Origin::default() };
+        let origin = Origin {
+            aten,
+            class,
+            scopes,
+            function: function.to_owned(),
+            no_grad: self.no_grad,
+            ..Origin::default()
+        };
         calls::lower(Call::new(self, node, outputs(node), (module, origin)));
         Ok(())
     }
@@ -354,12 +367,18 @@ impl<'j> Lower<'j> {
             .flatten()
             .filter_map(|name| self.id(name))
             .collect();
-        let (ids, meta) = (self.ids.clone(), self.meta.clone());
+        let (ids, meta, no_grad) = (self.ids.clone(), self.meta.clone(), self.no_grad);
         self.enter(inner);
         let formal = list(inner, "inputs").iter().flat_map(program::tensors).flatten();
         let bound: Vec<(&str, ValueId)> = formal.zip(given).collect();
+        if let Some(enabled) = sets_gradients(node) {
+            let reads_trained = bound.iter().any(|(_, id)| self.is_trained(*id));
+            self.stopped += usize::from(!enabled && !self.no_grad && reads_trained);
+            self.no_grad = !enabled;
+        }
         self.ids.extend(bound);
         self.nodes(inner, depth.saturating_add(1))?;
+        self.no_grad = no_grad;
         let results = list(inner, "outputs").iter().flat_map(program::tensors);
         let results: Vec<Option<ValueId>> =
             results.map(|name| name.and_then(|name| self.id(name))).collect();
@@ -416,6 +435,14 @@ impl<'j> Lower<'j> {
             );
             self.say(Severity::Warning, "exported-for-inference", message);
         }
+        if self.stopped > 0 {
+            let message = say!(
+                "gradients stop at {stopped} places of the program (`detach`, `torch.no_grad()`): what stands before \
+                 them is not trained through them",
+                stopped = self.stopped
+            );
+            self.say(Severity::Info, "stopped-gradients", message);
+        }
         if self.masked > 0 {
             let message = say!(
                 "attention masks are assumed to be causal or all ones, so that PyTorch \
@@ -447,6 +474,13 @@ fn outputs(node: &Json) -> Vec<Option<&str>> {
         }
     }
     names
+}
+
+/// Whether gradients are on in the graph inside a node, if the node says so.
+fn sets_gradients(node: &Json) -> Option<bool> {
+    let is_it = text(node, "target").contains("wrap_with_set_grad_enabled");
+    let mut arguments = list(node, "inputs").iter().filter_map(|input| input.get("arg"));
+    arguments.find_map(|argument| argument.get("as_bool")?.as_bool()).filter(|_| is_it)
 }
 
 /// The graph among a node's arguments.

@@ -17,6 +17,16 @@ impl Call<'_, '_> {
         Some(())
     }
 
+    /// The argument without its history; the argument itself, where it has none.
+    pub(super) fn stop(&mut self) -> Option<()> {
+        let x = self.x()?;
+        if !self.lower.is_trained(x) {
+            return self.same();
+        }
+        self.lower.stopped += 1;
+        self.put(TORCH, "Detach", vec![x], [])
+    }
+
     /// `copy_`: from here on the tensor that the overwritten part is of has what was written.
     pub(super) fn assign(&mut self) -> Option<()> {
         let (part, src) = (self.first_name()?, self.tensor("src")?);
