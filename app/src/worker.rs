@@ -43,8 +43,8 @@ use crate::model::times::Times;
 const SLICE: f64 = 12.0;
 /// COUNT: sizes of which the trend is made.
 const TREND: u64 = 16;
-/// COUNT: GPUs that the page shows first: the usual ones and the chosen one.
-const FIRST_ROW: usize = device::USUAL.len() + 1;
+/// COUNT: GPUs that the page shows first: the usual ones, the chosen one and the user's.
+const FIRST_ROW: usize = device::USUAL.len() + 2;
 /// Milliseconds after which a trend is shown as far as it is known.
 const TREND_WAIT: f64 = 400.0;
 
@@ -82,6 +82,8 @@ struct Desk {
     ranks: Fetched<Ranks>,
     /// Jobs that share a GPU, once they were asked for.
     tray: Option<Box<dyn Tray>>,
+    /// The user's own GPU.
+    mine: Option<String>,
 }
 
 /// How times are computed, and which are wanted.
@@ -126,12 +128,12 @@ async fn read(input: JsValue, name: &str, config: &Config) -> Read {
 }
 
 /// Tells what a server has on each GPU, once what answers has arrived.
-async fn serve(settings: Vec<u8>, device: String) {
+async fn serve(number: u64, settings: Vec<u8>, device: String) {
     let server = parts::readers::server().await;
     DESK.with_borrow(|desk| {
         let Some(model) = &desk.model else { return };
         let answer = server.map(|serve| serve(model, &settings, &device));
-        post(&FromWorker::Served { answer: answer.unwrap_or_default() });
+        post(&FromWorker::Served { number, answer: answer.unwrap_or_default() });
     });
 }
 
@@ -296,7 +298,10 @@ impl Desk {
             ToWorker::Times { generation, all } => self.ask_times(generation, all),
             ToWorker::Scale { generation } => self.ask_scale(generation),
             ToWorker::Share { ask } => self.ask_tray(ask),
-            ToWorker::Serve { settings, device } => spawn_local(serve(settings, device)),
+            ToWorker::Serve { number, settings, device } => {
+                spawn_local(serve(number, settings, device));
+            }
+            ToWorker::Mine { device } => self.mine = device,
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
                 self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
@@ -319,7 +324,8 @@ impl Desk {
                 if let Some(tray) = &mut tray {
                     tray.keep();
                 }
-                *self = Self { sought: self.sought.take(), ranks, tray, ..Self::default() };
+                let (sought, mine) = (self.sought.take(), self.mine.take());
+                *self = Self { sought, ranks, tray, mine, ..Self::default() };
             }
         }
     }
@@ -363,8 +369,9 @@ impl Desk {
         }
         let Some(model) = &self.model else { return };
         match estimate(model, &config, &mut self.stages).map_err(|error| Fault::of(&error)) {
-            Ok((estimate, simulation)) => {
+            Ok((mut estimate, simulation)) => {
                 self.follow(generation, &estimate.report, simulation);
+                estimate.largest = self.largest.clone().into_iter().collect();
                 post(&FromWorker::Estimated { generation, estimate });
             }
             Err(fault) => post(&FromWorker::Failed { generation, fault }),
@@ -451,7 +458,7 @@ impl Desk {
         let Request { generation, name, config, edited, text } = request;
         let (model, message, called) = match read {
             Ok(Found { recording: Some(recording), .. }) => {
-                let estimate = Estimate { millis: 0.0, report: recording.report() };
+                let estimate = Estimate::new(recording.report(), 0.0);
                 (self.model, self.newest, self.recording) = (None, None, Some(recording));
                 self.follow_recorded(generation, &estimate.report);
                 let (dims, text, spec) = (Vec::new(), None, None);
@@ -588,7 +595,7 @@ impl Desk {
             self.largest.clear();
             (self.batch_line, self.largest_for) = (None, Some(batchless));
         }
-        let ids = estimator::ids_by_interest(&config.device);
+        let ids = estimator::ids_by_interest(&config.device, self.mine.as_deref());
         let mut tasks = VecDeque::new();
         if self.sought.is_some() {
             tasks.push_back(Task::Locate);
@@ -621,7 +628,7 @@ impl Desk {
         let Some(recording) = &mut self.recording else { return };
         match recording.change(config, reading) {
             Ok(()) => {
-                let estimate = Estimate { report: recording.report(), millis: now() - begun };
+                let estimate = Estimate::new(recording.report(), now() - begun);
                 self.follow_recorded(generation, &estimate.report);
                 post(&FromWorker::Estimated { generation, estimate });
             }
@@ -883,5 +890,5 @@ fn estimate(
     let begun = now();
     let simulation = model.simulate(config, stages)?;
     let report = simulation.report();
-    Ok((Estimate { report, millis: now() - begun }, simulation))
+    Ok((Estimate::new(report, now() - begun), simulation))
 }

@@ -68,7 +68,7 @@ pub(crate) fn Timeline(
     let by_time = RwSignal::new(false);
     let known = Memo::new(move |_| {
         let newest = report.get().zip(times.get());
-        Known(newest.and_then(|(report, timed)| clock(&report, timed, generation.get())))
+        Known(newest.and_then(|(report, timed)| clock(&report, &timed, generation.get())))
     });
     let clock = Signal::derive(move || by_time.get().then(|| known.get().0).flatten());
     let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin, clock };
@@ -281,9 +281,9 @@ impl PartialEq for Known {
 }
 
 /// The clock of a report, where the times are of the same run.
-fn clock(report: &Report, timed: Timed, generation: u64) -> Option<Arc<Clock>> {
-    let times = timed.answer.ok().filter(|_| timed.generation == generation)?;
-    Clock::of(&report.timeline, &times).map(Arc::new)
+fn clock(report: &Report, timed: &Timed, generation: u64) -> Option<Arc<Clock>> {
+    let times = timed.at(Some(generation))?.as_ref().ok()?;
+    Clock::of(&report.timeline, times).map(Arc::new)
 }
 
 /// Buttons that show more or less of the run.

@@ -22,6 +22,7 @@ use web_sys::{
     ErrorEvent, FocusOptions, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType,
 };
 
+use crate::model::computed::Computed;
 use crate::model::explained::Explained;
 use crate::model::input::Input;
 use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, Others, ToWorker};
@@ -71,17 +72,19 @@ pub(crate) struct Engine {
     /// The models that need no file, a line for each, once they were asked for.
     pub(crate) names: RwSignal<String>,
     /// What other estimators say of the newest run for which they were asked; without rows where they did not arrive.
-    pub(crate) others: RwSignal<Option<Others>>,
-    /// How long a step takes; the one before stays until the next is there.
+    pub(crate) others: RwSignal<Option<Computed<Others>>>,
+    /// How long a step takes.
     pub(crate) times: RwSignal<Option<Timed>>,
     /// How the training ends on other numbers of GPUs, in packed pieces.
-    pub(crate) scaled: RwSignal<Vec<Vec<u8>>>,
+    pub(crate) scaled: RwSignal<Option<Computed<Vec<Vec<u8>>>>>,
     /// Jobs that share a GPU, packed; empty where what keeps them did not arrive.
     pub(crate) shared: RwSignal<Option<Vec<u8>>>,
     /// How a server is started; a context of 0 is the model's.
     pub(crate) serving: RwSignal<Serving>,
-    /// What a server has on each GPU, packed; the one before stays until the next is there.
-    pub(crate) capacity: RwSignal<Option<Vec<u8>>>,
+    /// What a server has on each GPU, packed, for the question of that number.
+    pub(crate) capacity: RwSignal<Option<Computed<Vec<u8>>>>,
+    /// COUNT: questions about servers, of which the newest counts.
+    pub(crate) capacity_asked: RwSignal<u64>,
 }
 
 /// The line's own memory; the user never sees it.
@@ -166,10 +169,11 @@ impl Engine {
             names: RwSignal::new(String::new()),
             others: RwSignal::new(None),
             times: RwSignal::new(None),
-            scaled: RwSignal::new(Vec::new()),
+            scaled: RwSignal::new(None),
             shared: RwSignal::new(None),
             serving: RwSignal::new(Serving::default()),
             capacity: RwSignal::new(None),
+            capacity_asked: RwSignal::new(0),
         };
         engine.start_worker();
         engine
@@ -327,7 +331,15 @@ impl Engine {
     /// Asks what a server has on each GPU.
     pub(crate) fn ask_capacity(&self, settings: Vec<u8>) {
         let device = self.state.config.with_untracked(|config| config.device.clone());
-        self.line.borrow().send(&ToWorker::Serve { settings, device }, &JsValue::NULL);
+        self.capacity_asked.update(|asked| *asked = asked.saturating_add(1));
+        let number = self.capacity_asked.get_untracked();
+        self.line.borrow().send(&ToWorker::Serve { number, settings, device }, &JsValue::NULL);
+    }
+
+    /// Tells which GPU is the user's: it has a card, so it is looked at with the usual ones.
+    pub(crate) fn tell_my_gpu(&self) {
+        let device = self.state.my_gpu.get_untracked();
+        self.line.borrow().send(&ToWorker::Mine { device }, &JsValue::NULL);
     }
 
     /// Number of the request that the newest answer is for.
@@ -395,6 +407,7 @@ impl Engine {
                     self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
                 }
                 self.line.borrow_mut().ready = true;
+                self.tell_my_gpu();
                 self.seek(false);
                 let engine = self.clone();
                 let fetch = move || {
@@ -421,7 +434,7 @@ impl Engine {
                 self.explained(generation, *explained, alone);
             }
             FromWorker::Located { generation, finding } => {
-                self.state.found.set(Some((generation, finding)));
+                self.state.found.set(Some(Computed::new(generation, finding)));
             }
             FromWorker::Estimated { generation, estimate } => {
                 let request = self.line.borrow_mut().answered(generation);
@@ -436,12 +449,12 @@ impl Engine {
             }
             FromWorker::Verdict { generation, verdict } => {
                 if let Some(row) = self.row(generation, &verdict.id) {
-                    row.verdict.set(Some((generation, verdict)));
+                    row.verdict.set(Some(Computed::new(generation, verdict)));
                 }
             }
             FromWorker::LargestBatch { generation, device, batch } => {
                 if let Some(row) = self.row(generation, &device) {
-                    row.largest.set(Some((generation, batch)));
+                    row.largest.set(Some(Computed::new(generation, batch)));
                 }
             }
             FromWorker::Seen { generation, snapshot } => self.seen(generation, snapshot),
@@ -460,25 +473,34 @@ impl Engine {
             }
             FromWorker::Trend { generation, trend } => {
                 if self.answered() == Some(generation) {
-                    self.state.trend.set(trend);
+                    self.state.trend.set(Some(Computed::new(generation, trend)));
                 }
             }
             FromWorker::Others { generation, others } => {
                 if self.answered() == Some(generation) {
-                    self.others.set(Some(others));
+                    self.others.set(Some(Computed::new(generation, others)));
                 }
             }
             FromWorker::Times { generation, answer } => self.timed(generation, answer),
             FromWorker::Scaled { generation, number, piece } => {
                 if self.answered() == Some(generation) {
-                    self.scaled.update(|pieces| {
-                        pieces.truncate(number);
-                        pieces.push(piece);
+                    self.scaled.update(|known| {
+                        let of_now =
+                            known.as_mut().and_then(|known| known.at_mut(Some(generation)));
+                        match of_now {
+                            Some(pieces) => {
+                                pieces.truncate(number);
+                                pieces.push(piece);
+                            }
+                            None => *known = Some(Computed::new(generation, vec![piece])),
+                        }
                     });
                 }
             }
             FromWorker::Shared { answer } => self.shared.set(Some(answer)),
-            FromWorker::Served { answer } => self.capacity.set(Some(answer)),
+            FromWorker::Served { number, answer } => {
+                self.capacity.set(Some(Computed::new(number, answer)));
+            }
             FromWorker::LeverTime { generation, lever, percent } => {
                 self.lever_timed(generation, lever, percent);
             }
@@ -532,7 +554,7 @@ impl Engine {
             let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
             self.times.set(None);
-            self.scaled.set(Vec::new());
+            self.scaled.set(None);
             self.capacity.set(None);
             state.notice.set(notice);
             if opening.by == By::Text && !text.as_deref().is_some_and(is_name) {
@@ -564,10 +586,10 @@ impl Engine {
             answer.map(|answer| answer.report.verdict.need)
         });
         let Some(before) = before else { return };
-        let effected = |pulled| Arc::new(Effected { generation, before, slower: None, pulled });
+        let effected = |pulled| Arc::new(Effected { before, slower: None, pulled });
         self.state.levers.update(|levers| {
             if let Some(known) = levers.get_mut(lever) {
-                *known = pulled.map(effected);
+                *known = Some(Computed::new(generation, pulled.map(effected)));
             }
         });
     }
@@ -575,14 +597,15 @@ impl Engine {
     fn timed(&self, generation: u64, answer: Option<Result<Times, Sentence>>) {
         if self.answered() == Some(generation) {
             let answer = answer.unwrap_or_else(|| Err(words::notice::no_times())).map(Arc::new);
-            self.times.set(Some(Timed { generation, answer }));
+            self.times.set(Some(Computed::new(generation, answer)));
         }
     }
 
     fn lever_timed(&self, generation: u64, lever: usize, percent: i64) {
         self.state.levers.update(|levers| {
             let known = levers.get_mut(lever).and_then(Option::as_mut);
-            if let Some(known) = known.filter(|known| known.generation == generation) {
+            let known = known.and_then(|known| known.at_mut(Some(generation))?.as_mut());
+            if let Some(known) = known {
                 Arc::make_mut(known).slower = Some(percent);
             }
         });
@@ -618,6 +641,12 @@ impl Engine {
         drop(line);
         let report = Arc::new(estimate.report);
         state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
+        // Those that a change of the batch leaves as they are.
+        for (device, batch) in estimate.largest {
+            if let Some(row) = self.row(generation, &device) {
+                row.largest.set(Some(Computed::new(generation, batch)));
+            }
+        }
         let engine = self.clone();
         Timeout::new(0, move || engine.fetch_the_rest()).forget();
     }
