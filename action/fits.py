@@ -9,6 +9,7 @@ request up to date. Only Python's standard library is needed. docs/ci.md documen
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import urllib.request
 from pathlib import Path
 
 FITS, DOES_NOT_FIT, BAD = 0, 1, 2
+# Characters with a meaning in Markdown or HTML, or at the start of a mention or a reference.
+MARKUP = "\\`*_{}[]()<>#+!|~&@:"
 # Characters of a comment on GitHub, less what is around the picture.
 COMMENT_MAX = 60_000
 TIMEOUT_S = 30
@@ -33,6 +36,7 @@ def arguments():
     parser.add_argument("--export", default="", help="command that writes the model file, run in each checkout")
     parser.add_argument("--settings", default="", help="flags of `highwater estimate`, such as `--batch 32`")
     parser.add_argument("--require", default="", help="GPUs on which it must fit, such as `t4,a100-40gb`")
+    parser.add_argument("--require-chance", default="", help="chance in percent with which it must fit (default: 90)")
     parser.add_argument("--head", default=".", help="checkout of the pull request")
     parser.add_argument("--base", default="", help="checkout of the base branch")
     parser.add_argument("--base-result", default="", help="answer about the base as `--json` printed it, instead")
@@ -73,11 +77,10 @@ def estimate(given, folder, files=()):
     required = devices(given.require)
     if required:
         command += ["--devices", ",".join(required)]
-        # Peaks and picture are those of a GPU that is asked about.
-        if not any(flag.split("=")[0] in ("--device", "--gpu", "--card") for flag in settings):
-            command += ["--device", required[0]]
         for device in required:
             command += ["--require", device]
+        if given.require_chance:
+            command += ["--require-chance", given.require_chance]
     status, output, errors = ran(command, folder, "highwater")
     if status not in (FITS, DOES_NOT_FIT):
         raise Problem(errors or f"`{shlex.join(command)}` ended with status {status}")
@@ -130,8 +133,29 @@ def duration(step):
     return "0 µs"
 
 
+def plain(text):
+    """A text of the pull request as Markdown shows it: in one line, and nothing in it is markup, a link or a mention."""
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    # An entity is neither the end of a code span nor the start of a mention.
+    return "".join(f"&#{ord(letter)};" if letter in MARKUP else letter for letter in text)
+
+
+def fenced(text):
+    """A block of code; no line of the text ends it."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return [fence, text.rstrip("\n"), fence]
+
+
+def code(text):
+    """The same in a line of text."""
+    text = " ".join(text.split())
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
 def row(*cells):
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
 def peaks(before, after):
@@ -147,24 +171,22 @@ def peaks(before, after):
     return lines
 
 
-def verdicts(before, after, required):
-    """The table of GPUs: those that are required, else the chosen one."""
+def verdicts(before, required):
+    """The table of some GPUs."""
     of_base = {device["id"]: device for device in before["devices"]} if before else {}
     lines = [
-        row("GPU", "verdict before", "verdict after", "needs", "of", "largest batch before", "after"),
-        "|---|---|---|--:|--:|--:|--:|",
+        row("GPU", "verdict before", "verdict after", "chance", "needs", "of", "largest batch before", "after"),
+        "|---|---|---|--:|--:|--:|--:|--:|",
     ]
-    chosen = after["config"]["device"]
-    for device in after["devices"]:
-        if not required and device["id"] != chosen:
-            continue
+    for device in required:
         old = of_base.get(device["id"])
-        word = {True: "✅ ", False: "❌ "}.get(survives(device["verdict"]), "❔ ")
+        word = "✅ " if device["passes"] else "❔ " if device["verdict"] == "not-known" else "❌ "
         lines.append(
             row(
-                device["name"],
+                plain(device["name"]),
                 words(old["verdict"]) if old else "–",
                 word + words(device["verdict"]),
+                chance(device),
                 size(device["need"]),
                 size(device["capacity"]),
                 batch(old),
@@ -174,12 +196,22 @@ def verdicts(before, after, required):
     return lines
 
 
-def survives(verdict):
-    return None if verdict == "unknown" else not verdict.endswith("does-not-fit")
+def verdict(device, asked):
+    """How a required GPU ends, and what was asked for."""
+    word = f"{plain(device['name'])} {words(device['verdict'])}"
+    if device["verdict"] in ("fits", "likely-fits"):
+        word += f" ({chance(device)}, and {asked['chance']} % are required)"
+    return word
 
 
 def words(verdict):
     return verdict.replace("-", " ")
+
+
+def chance(device):
+    """The chance that it fits; none is stated where it must flush its cache, or where the need is not known."""
+    percent = device["chance"]
+    return "–" if percent is None else "> 99 %" if percent > 99 else "< 1 %" if percent < 1 else f"{percent} %"
 
 
 def batch(device):
@@ -192,30 +224,37 @@ def batch(device):
 
 def report(given, before, note, after, fits, reasons, plot):
     """The comment, in Markdown."""
-    name = given.title or after["model"]["name"]
-    names = {device["id"]: device["name"] for device in after["devices"]}
-    required = ", ".join(names.get(device, device) for device in devices(given.require))
+    name = plain(given.title or after["model"]["name"])
+    asked = after["require"]
+    required = [device for device in after["devices"] if device["id"] in asked["devices"]]
+    chosen = next(device for device in after["devices"] if device["id"] == after["config"]["device"])
+    short = [device for device in required if not device["passes"]]
     if not required:
-        device = after["config"]["device"]
-        answer = f"**{name}** needs {size(after['peak']['process'])} on {names.get(device, device)}."
-    elif fits:
-        answer = f"✅ **{name}** fits on {required}."
+        answer = f"**{name}** needs {size(after['peak']['process'])} on {plain(chosen['name'])}."
+    elif short:
+        answer = f"❌ **{name}** does not pass: {'; '.join(verdict(device, asked) for device in short)}."
     else:
-        answer = f"❌ **{name}** does not fit on every required GPU ({required})."
-    lines = [f"### GPU memory of {name}", "", answer, "", *peaks(before, after), "", *verdicts(before, after, required)]
+        on = ", ".join(f"{plain(device['name'])} ({chance(device)})" for device in required)
+        answer = f"✅ **{name}** fits on {on}."
+    lines = [f"### GPU memory of {name}", "", answer, "", *peaks(before, after), "", *verdicts(before, required or [chosen])]
     if note:
-        lines += ["", f"There is no comparison: {note.splitlines()[0]}"]
+        lines += ["", f"There is no comparison: {plain(note.splitlines()[0])}"]
     if reasons and not fits:
-        lines += ["", "```", reasons, "```"]
-    lines += ["", "<details><summary>Timeline</summary>", "", "```", plot.rstrip("\n"), "```", "", "</details>", ""]
-    settings = f"`{given.settings}`" if given.settings else "the model's defaults"
+        lines += ["", *fenced(reasons)]
+    lines += ["", "<details><summary>Timeline</summary>", "", *fenced(plot), "", "</details>", ""]
+    settings = code(given.settings) if given.settings else "the model's defaults"
     lines += [f"Settings: {settings}. Estimated by Highwater; nothing was run.", ""]
     return "\n".join(lines)
 
 
+def command_text(text):
+    """A text in a command of the job's log, which ends with its line."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
 def marker(given):
     """What identifies the comment about this model, so that the next run replaces it."""
-    return f"<!-- highwater: {given.title or given.model} -->"
+    return f"<!-- highwater: {plain(given.title or given.model)} -->"
 
 
 def append(variable, text):
@@ -309,10 +348,11 @@ def main():
         if given.comment or given.dry_run:
             post(given, comment)
     except Problem as problem:
-        print(f"::error::{str(problem).replace(chr(10), '%0A')}")
+        print(f"::error::{command_text(str(problem))}")
         return BAD
     if not fits:
-        print(f"::error::{reasons.splitlines()[0].removeprefix('error: ') if reasons else 'It does not fit.'}")
+        reason = reasons.splitlines()[0].removeprefix("error: ") if reasons else "It does not fit."
+        print(f"::error::{command_text(reason)}")
         return DOES_NOT_FIT
     if not given.dry_run:
         print(text)

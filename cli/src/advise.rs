@@ -66,7 +66,7 @@ pub(crate) fn advise(arguments: &Advise, models: Models<'_>) -> Result<String, S
 
 fn ask(arguments: &Advise, models: Models<'_>) -> Result<Advice, Error> {
     let model = models.open(&arguments.model)?;
-    let mut config = arguments.training.over(model.defaults())?;
+    let mut config = arguments.training.of(&model)?;
     if let Some(device) = &arguments.fit {
         config.device.clone_from(device);
     }

@@ -28,14 +28,18 @@ impl Asked {
     }
 
     pub(crate) fn by(arguments: &Estimate, report: &Report) -> Self {
-        let named = [&arguments.devices, &arguments.require];
-        let is_named = |device: &Device| {
-            arguments.devices.is_empty()
-                || report.config.device == device.id
-                || named.iter().any(|ids| ids.iter().any(|id| id == device.id))
+        let named: Vec<&str> = [&arguments.devices, &arguments.require]
+            .into_iter()
+            .flatten()
+            .chain([&report.config.device])
+            .map(String::as_str)
+            .collect();
+        let is_asked = |device: &Device| {
+            let is_card = device.slice.is_none();
+            (is_card && arguments.devices.is_empty()) || named.contains(&device.id)
         };
         Self {
-            devices: device::all().iter().filter(|device| is_named(device)).collect(),
+            devices: device::every().filter(|device| is_asked(device)).collect(),
             // How far a batch can go is not known where not all that it takes is.
             searches: !arguments.no_max_batch && !report.is_open(),
         }

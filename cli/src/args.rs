@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{IntErrorKind, NonZeroU32, NonZeroU64, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
@@ -9,10 +10,11 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use highwater_core::config::{Kind, Named, PyTorch, SETTINGS, Setting};
+use highwater_core::report::DeviceVerdict;
 use highwater_core::serving::{Engine, Format, KvType, Release, Sampler, Share};
 use highwater_core::sharing::policy::{self, Policy};
 use highwater_core::sharing::slowdown::Mode;
-use highwater_core::{Config, Error, ErrorKind, device, say, serving};
+use highwater_core::{Config, Error, ErrorKind, Model, device, say, serving};
 
 /// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
 ///
@@ -140,8 +142,8 @@ struct Dims {
 
 impl Dims {
     /// Names and sizes, of which the last for a name counts.
-    fn all(&self) -> Result<Vec<(String, u64)>, Error> {
-        let mut all = self.named.clone();
+    fn all(&self) -> Result<BTreeMap<String, u64>, Error> {
+        let mut all: BTreeMap<_, _> = self.named.iter().cloned().collect();
         let [height, width] = ["height", "width"].map(|name| (name, self.image_size));
         for (name, size) in [("batch", self.batch), ("seq", self.seq), height, width] {
             let Some(size) = size else { continue };
@@ -152,7 +154,7 @@ impl Dims {
                     say!("two sizes of {name} are given: {other} and {size}", name, other, size);
                 return Err(Error::new(ErrorKind::BadConfig, message));
             }
-            all.push((name.to_owned(), size));
+            all.insert(name.to_owned(), size);
         }
         Ok(all)
     }
@@ -406,12 +408,21 @@ pub(crate) struct Estimate {
     #[command(flatten)]
     pub(crate) training: Training,
 
-    /// Exit with status 1 unless training fits on this GPU; may be repeated
+    /// Exit with status 1 unless training fits on this GPU, without flushes of PyTorch's cache; may be repeated
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) require: Vec<String>,
 
+    /// Chance, in percent, with which training must fit on the GPUs of `--require`
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = DeviceVerdict::PASSES,
+        value_parser = clap::value_parser!(u64).range(1..=99)
+    )]
+    pub(crate) require_chance: u64,
+
     /// GPUs to judge, such as `t4,a100-80gb` (default: all). GPUs given by `--require` and `--device` are
-    /// always included
+    /// always included. Without `--device`, the first GPU here or of `--require` is the one of the report
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = device)]
     pub(crate) devices: Vec<String>,
 
@@ -472,6 +483,16 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
+    /// The run that is asked about. Its GPU is that of `--device`, else the first that any flag names.
+    pub(crate) fn config(&self, model: &Model) -> Result<Config, Error> {
+        let mut defaults = model.defaults().clone();
+        let named = self.devices.first().or(self.require.first());
+        if let Some(first) = named.filter(|_| !self.training.states("device")) {
+            defaults.choose_device(first);
+        }
+        self.training.over(&defaults, model)
+    }
+
     /// Files that the answer comes from.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         [&self.model].into_iter().chain(&self.compare).cloned().collect()
@@ -717,16 +738,25 @@ impl Training {
         read.map(|flags| flags.training).map_err(|error| first_line(&error))
     }
 
+    /// Whether the command line states a setting.
+    fn states(&self, name: &str) -> bool {
+        self.settings.0.iter().any(|(setting, _)| setting.name == name)
+    }
+
     /// The release of PyTorch that the command line states.
     pub(crate) fn pytorch(&self) -> Result<Option<PyTorch>, Error> {
         let given = self.settings.0.iter().find(|(setting, _)| setting.name == "pytorch");
         given.map(|(_, text)| text.parse()).transpose()
     }
 
-    /// What the command line says, else what the model suggests.
-    pub(crate) fn over(&self, defaults: &Config) -> Result<Config, Error> {
-        let mut config = defaults.clone();
-        config.dims.extend(self.dims.all()?);
+    /// What the command line states, else what the model suggests.
+    pub(crate) fn of(&self, model: &Model) -> Result<Config, Error> {
+        self.over(model.defaults(), model)
+    }
+
+    /// What the command line states, else what a configuration of the model does.
+    pub(crate) fn over(&self, defaults: &Config, model: &Model) -> Result<Config, Error> {
+        let mut config = model.with_dims(defaults, &self.dims.all()?)?;
         for (setting, text) in &self.settings.0 {
             setting.set(&mut config, text)?;
         }
@@ -826,7 +856,7 @@ fn checked(setting: &'static Setting) -> impl Fn(&str) -> Result<String, Error> 
 const STATUS: &str = "\
 Exit status:
   0  the estimate was made
-  1  training does not fit on a GPU that --require names
+  1  training does not fit, with the chance of --require-chance, on a GPU that --require names
   2  bad use or input";
 
 /// The id of a device as people type it: `3090`.

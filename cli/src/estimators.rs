@@ -24,7 +24,7 @@ struct Row {
 
 /// All answers about a model, as a table or as JSON.
 pub(crate) fn compare(model: &Model, arguments: &Question) -> Result<String, Error> {
-    let config = arguments.training.over(model.defaults())?;
+    let config = arguments.training.of(model)?;
     let mut stages = Stages::default();
     let simulation = model.simulate(&config, &mut stages)?;
     let run = Run::of(model, &simulation, &mut stages)?;

@@ -79,7 +79,7 @@ fn locate(
     };
     let model = crate::file_or_name(path)?;
     let known = explanation.known.apply(model.defaults().clone());
-    let config = arguments.training.over(&known)?;
+    let config = arguments.training.over(&known, &model)?;
     let mut stages = Stages::default();
     let located = model.locate(&config, message, &mut stages)?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);

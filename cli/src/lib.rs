@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
 use highwater_core::estimate::Stages;
-use highwater_core::export::{self, Answer, Played};
+use highwater_core::export::{self, Answer, Played, Requirement};
 use highwater_core::{Error, ErrorKind, Model, Report, formats, say};
 
 use crate::answer::Asked;
@@ -167,7 +167,7 @@ fn answered(arguments: &Estimate, models: Models<'_>) -> Result<(String, u8), St
 fn estimate(arguments: &Estimate, models: Models<'_>) -> Result<(String, u8), String> {
     let of_model = |error: Error| locate(&arguments.model, &error);
     let model = models.open_estimated(arguments).map_err(of_model)?;
-    let config = arguments.training.over(model.defaults()).map_err(of_model)?;
+    let config = arguments.config(&model).map_err(of_model)?;
     let mut stages = Stages::default();
     let simulation = model.simulate(&config, &mut stages).map_err(of_model)?;
     let report = simulation.report();
@@ -196,11 +196,14 @@ fn estimate(arguments: &Estimate, models: Models<'_>) -> Result<(String, u8), St
     };
     let (devices, batch) = answer::devices(&model, &config, &asked, stages).map_err(of_model)?;
     let recipe = model.recipe().cloned();
-    let answer = Answer { name: called(&model), batch, report, ranks, recipe, devices };
+    let require =
+        Requirement { devices: arguments.require.clone(), chance: arguments.require_chance };
+    let name = called(&model);
+    let answer = Answer { name, batch, report, ranks, recipe, devices, require };
     let mut status = ANSWERED;
     for device in &answer.devices {
-        let required = arguments.require.contains(&device.verdict.id);
-        if required && !device.verdict.verdict.survives() {
+        let required = answer.require.devices.contains(&device.verdict.id);
+        if required && !device.verdict.passes(answer.require.chance) {
             status = complain(&text::refusal(&answer, device), DOES_NOT_FIT);
         }
     }

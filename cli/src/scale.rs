@@ -25,7 +25,7 @@ const COLUMNS: usize = WAYS.len() + 1;
 pub(crate) fn scale(arguments: &args::Scale, models: Models<'_>) -> Result<String, Error> {
     let question = &arguments.question;
     let model = models.open(&question.model)?;
-    let config = question.training.over(model.defaults())?;
+    let config = question.training.of(&model)?;
     let mut stages = Stages::default();
     let simulation = model.simulate(&Config { gpus: NonZeroU64::MIN, ..config }, &mut stages)?;
     let config = simulation.report().config;

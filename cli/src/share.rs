@@ -82,8 +82,8 @@ impl Asked {
         let of_job = |error: Error| crate::locate(path.as_ref(), &error);
         let model = crate::file_or_name(&PathBuf::from(path)).map_err(of_job)?;
         let own = Training::read(&flags).map_err(|message| format!("{path}: {message}"))?;
-        let shared = arguments.training.over(model.defaults()).map_err(of_job)?;
-        let config = own.over(&shared).map_err(of_job)?;
+        let shared = arguments.training.of(&model).map_err(of_job)?;
+        let config = own.over(&shared, &model).map_err(of_job)?;
         let name = crate::called(&model);
         let name = if flags.is_empty() { name } else { format!("{name} {flags}") };
         Ok(Self { name, model, config })

@@ -7,7 +7,7 @@ use highwater_core::autopsy::Autopsy;
 use highwater_core::device::{Interval, Verdict};
 use highwater_core::estimate::RankLine;
 use highwater_core::export::{Answer, DeviceAnswer};
-use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report};
+use highwater_core::report::{Band, ByCategory, DeviceVerdict, ModuleBytes, Part, Report};
 use highwater_core::sentence::share;
 use highwater_core::wording::answer::{largest_batch, lead, peak_or_end};
 use highwater_core::wording::{Headline, Sentence, answer, headline};
@@ -330,6 +330,23 @@ pub(crate) fn listed(diagnostics: &[Diagnostic]) -> String {
     text
 }
 
+/// Why a run is no pass although it may fit.
+fn no_pass(answer: &Answer, device: &DeviceVerdict) -> Option<String> {
+    let asked = answer.require.chance;
+    match device.verdict {
+        Verdict::NotKnown => {
+            Some("What it needs is not known, which `--require` takes for no fit.".to_owned())
+        }
+        Verdict::FitsAfterFlush => {
+            Some("`--require` takes a run that must flush its cache for no fit.".to_owned())
+        }
+        Verdict::Fits | Verdict::LikelyFits => Some(format!(
+            "`--require` asks for a chance of {asked} %; set another with `--require-chance`."
+        )),
+        Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => None,
+    }
+}
+
 /// Why a required device was refused.
 pub(crate) fn refusal(answer: &Answer, refused: &DeviceAnswer) -> String {
     let DeviceAnswer { verdict: device, largest } = refused;
@@ -339,5 +356,7 @@ pub(crate) fn refusal(answer: &Answer, refused: &DeviceAnswer) -> String {
     let failed = device.out_of_memory.as_ref();
     let place = failed.map(|_| peak_or_end(report, device));
     let reason = spaced([Some(lead(report, device)), place, largest].into_iter().flatten());
+    let no_pass = no_pass(answer, device).map(|why| format!(" {why}"));
+    let reason = reason + &no_pass.unwrap_or_default();
     failed.map_or_else(|| reason.clone(), |failed| format!("{reason}\n{}", failed.message))
 }

@@ -17,7 +17,7 @@ use crate::{args, generation};
 /// The time of a step on the configured GPU, and on all whose vendors publish their rates.
 pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Error> {
     let question = &arguments.question;
-    let config = question.training.over(model.defaults())?;
+    let config = question.training.of(model)?;
     if config.workload.generates() {
         return generation::time(model, &config, arguments);
     }

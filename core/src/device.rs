@@ -269,6 +269,11 @@ pub const fn all() -> &'static [Device] {
     table::DEVICES
 }
 
+/// All cards, and the slices of them.
+pub fn every() -> impl Iterator<Item = &'static Device> {
+    all().iter().chain(slices::SLICES)
+}
+
 /// The device with this id: a card, or a slice of one.
 ///
 /// ```
@@ -278,7 +283,7 @@ pub const fn all() -> &'static [Device] {
 /// assert_eq!(device::lookup("abacus"), None);
 /// ```
 pub fn lookup(id: &str) -> Option<&'static Device> {
-    all().iter().chain(slices::SLICES).find(|device| device.id == id)
+    every().find(|device| device.id == id)
 }
 
 /// A device of the table, by its id.

@@ -50,10 +50,11 @@ pub struct Diagnostic {
 
 /// Codes after which the truth may lie far above or below the answer, whatever their severity: a branch that data
 /// decides, files that contradict themselves, shapes that are stand-ins, operators with assumed allocations.
-const UNCERTAIN: [&str; 10] = [
+const UNCERTAIN: [&str; 11] = [
     "assumed-branch",
     "data-size",
     "declared-output",
+    "declared-value",
     "mixed-types",
     "pytorch-unknown",
     "recipe-not-simulated",

@@ -313,6 +313,29 @@ impl Model {
         infer::open_dims(&self.graph)
     }
 
+    /// The configuration with the names that the model has for its dimensions: what people call `batch` may be its `N`.
+    ///
+    /// # Errors
+    /// When the model has no such dimension, two sizes of one are given, or a size is absurd.
+    pub fn own_dims(&self, config: &Config) -> Result<Config, Error> {
+        self.with_dims(config, &BTreeMap::new())
+    }
+
+    /// The same with sizes that count instead of those of the configuration, by any of their names.
+    ///
+    /// # Errors
+    /// As [`Model::own_dims`].
+    pub fn with_dims(
+        &self,
+        config: &Config,
+        given: &BTreeMap<String, u64>,
+    ) -> Result<Config, Error> {
+        let open = self.open_dims();
+        let mut dims = infer::own_sizes(&open, &config.dims)?;
+        dims.extend(infer::own_sizes(&open, given)?);
+        Ok(Config { dims, ..config.clone() })
+    }
+
     /// The whole answer for one configuration on its device.
     ///
     /// # Errors
@@ -415,7 +438,8 @@ impl Model {
         let batch = self.open_dims().into_iter().find(|dim| dim.batch);
         let batch =
             batch.filter(|_| config.objective.is_of_pairs() || config.micro_batches() > 1)?;
-        let size = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
+        let given = self.own_dims(config).ok()?;
+        let size = given.dims.get(&batch.name).copied().unwrap_or(batch.default);
         Some((batch.name, size))
     }
 

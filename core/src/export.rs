@@ -44,6 +44,23 @@ pub struct Answer {
     pub recipe: Option<Recipe>,
     /// Those that were asked, in the order of [`crate::device::all`].
     pub devices: Vec<DeviceAnswer>,
+    /// What is required of them.
+    pub require: Requirement,
+}
+
+/// Devices on which a run must fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requirement {
+    /// Their ids.
+    pub devices: Vec<String>,
+    /// Percent: the chance with which a run [passes](DeviceVerdict::passes).
+    pub chance: u64,
+}
+
+impl Default for Requirement {
+    fn default() -> Self {
+        Self { devices: Vec::new(), chance: DeviceVerdict::PASSES }
+    }
 }
 
 impl Answer {
@@ -178,7 +195,8 @@ mod tests {
             .map(|(name, ends, largest)| DeviceAnswer { verdict: verdict(name, ends), largest });
         let (name, batch) = ("net.onnx".to_owned(), Some("batch".to_owned()));
         let (ranks, recipe) = (Vec::new(), None);
-        Answer { name, batch, report, ranks, recipe, devices: devices.to_vec() }
+        let (devices, require) = (devices.to_vec(), Requirement::default());
+        Answer { name, batch, report, ranks, recipe, devices, require }
     }
 
     fn check(text: &str, expected: &Expect) {

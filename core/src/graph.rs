@@ -204,6 +204,18 @@ pub struct DeclaredType {
     pub dims: Option<Vec<Dim>>,
 }
 
+impl fmt::Display for DeclaredType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.dtype {
+            Some(dtype) => write!(f, "{dtype}")?,
+            None => f.write_str("?")?,
+        }
+        let Some(dims) = &self.dims else { return Ok(()) };
+        let dims: Vec<_> = dims.iter().map(ToString::to_string).collect();
+        write!(f, "[{}]", dims.join(", "))
+    }
+}
+
 /// One declared dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dim {

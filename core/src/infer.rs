@@ -24,7 +24,7 @@ mod open;
 mod rebatch;
 
 pub use dims::{OpenDim, SEQUENCE, open_dims};
-pub(crate) use dims::{beyond_window, counts};
+pub(crate) use dims::{beyond_window, counts, own_sizes};
 
 use dims::Binding;
 use rebatch::Rebatch;
@@ -242,6 +242,7 @@ impl<'a> Run<'a> {
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         }
         self.compare_outputs(sink);
+        self.compare_values(sink);
         let gaps = std::mem::take(&mut self.gaps);
         sink.extend(gaps.into_iter().map(|((severity, code, op), gap)| {
             let message = match gap.count {
@@ -288,7 +289,50 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Notes inputs of different floating-point types, where ONNX and PyTorch want one.
+    /// Notes values between nodes that the file declares with another type. Not where types rest on stand-ins or data,
+    /// or where the batch is not that of the file.
+    fn compare_values(&self, sink: &Diagnostics) {
+        let depends = |key: &Key<'_>| key.1 == "data-dependent-size";
+        if self.graph.level.is_whole() || self.lower_bound || self.binding.rebatch.is_some() {
+            return;
+        }
+        if self.gaps.keys().any(depends) {
+            return;
+        }
+        let made = self.graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
+        let between = made.filter(|id| !self.graph.outputs.contains(id));
+        let mut differing = between.filter_map(|id| {
+            let declared = self.graph.value(*id)?.declared.as_ref()?;
+            let ty = self.types.get(id.0)?.as_ref()?;
+            let other_type = declared.dtype.is_some_and(|dtype| dtype != ty.dtype);
+            let differs = |(dim, size): (&Dim, &u64)| matches!(dim, Dim::Known(n) if n != size);
+            let other_dims = declared.dims.as_ref().is_some_and(|dims| {
+                dims.len() != ty.rank() || dims.iter().zip(&ty.dims).any(differs)
+            });
+            (other_type || other_dims).then_some((*id, declared, ty))
+        });
+        let Some((id, declared, ty)) = differing.next() else { return };
+        let (name, more) = (self.graph.value_name(id), differing.count());
+        let declared = declared.to_string();
+        let message = match more {
+            0 => say!(
+                "the file declares `{name}` as {declared}, its operators make {ty}",
+                name,
+                declared,
+                ty
+            ),
+            more => say!(
+                "the file declares `{name}` as {declared}, its operators make {ty}; so it is with {more} other values",
+                name,
+                declared,
+                ty,
+                more
+            ),
+        };
+        sink.push(Diagnostic::new(Severity::Warning, "declared-value", message).at(name));
+    }
+
+    /// Notes inputs of different types, where ONNX wants one.
     fn compare_inputs(&mut self, node: &'a Node) {
         const ALIKE: [&str; 8] =
             ["Add", "Conv", "ConvTranspose", "Div", "Gemm", "MatMul", "Mul", "Sub"];
@@ -296,7 +340,7 @@ impl<'a> Run<'a> {
             return;
         }
         let types = node.inputs.iter().flatten().filter_map(|id| self.types.get(id.0)?.as_ref());
-        let mut types = types.map(|ty| ty.dtype).filter(|dtype| dtype.is_floating());
+        let mut types = types.map(|ty| ty.dtype);
         let Some(first) = types.next() else { return };
         if let Some(other) = types.find(|dtype| *dtype != first) {
             let label = node.label(self.graph);

@@ -337,6 +337,16 @@ impl DeviceVerdict {
         self.allowed.map_or(left, |allowed| left.min(allowed + self.context))
     }
 
+    /// Percent: the chance that a device must give for a run to pass there, unless somebody asks for another.
+    pub const PASSES: u64 = 90;
+
+    /// Whether somebody may rely on it that the run fits: with this chance in percent, or a higher one. A run that
+    /// survives only because the cache is flushed does not pass, and no run of which not all is known.
+    pub fn passes(&self, percent: u64) -> bool {
+        let fits = matches!(self.verdict, Verdict::Fits | Verdict::LikelyFits);
+        fits && self.chance.is_some_and(|chance| chance >= percent)
+    }
+
     /// A high context with which a run that is expected to fit does not fit.
     pub fn decisive_context(&self) -> Option<Bytes> {
         let with = |context: Bytes| self.need - self.context + context + self.other_processes;

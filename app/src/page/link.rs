@@ -244,8 +244,9 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
     });
     let name = input(state).map_or_else(String::new, |(name, _)| name);
     let report = Report::clone(&answer.report);
-    let (ranks, recipe) = (Vec::new(), None);
-    let answer = export::Answer { name: name.clone(), batch, report, ranks, recipe, devices };
+    let (ranks, recipe, require) = (Vec::new(), None, export::Requirement::default());
+    let answer =
+        export::Answer { name: name.clone(), batch, report, ranks, recipe, devices, require };
     let view = state.view.get_untracked();
     let mine = state.my_gpu.get_untracked();
     let words = state.kept.with_untracked(|kept| {

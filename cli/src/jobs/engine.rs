@@ -104,7 +104,7 @@ impl Engine {
 
     fn run(&self, job: &Job, worker: &mut Worker) -> Result<Answer, Failure> {
         let model = self.model(job)?;
-        let config = job.over(model.defaults())?;
+        let config = job.config(&model)?;
         let mut stages = worker.take(&model);
         let answer = Self::estimate(job, &model, &config, &mut stages);
         worker.keep(model, stages);

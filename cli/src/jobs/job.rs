@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{Kind, SETTINGS, Setting};
-use highwater_core::{Config, Error, device};
+use highwater_core::{Config, Error, Model, device};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -133,17 +133,24 @@ impl Job {
     }
 
     /// The configuration: what the job states, else what the model suggests.
-    pub(crate) fn over(&self, defaults: &Config) -> Result<Config, Failure> {
-        let mut config = defaults.clone();
+    pub(crate) fn config(&self, model: &Model) -> Result<Config, Failure> {
+        let mut config = model.defaults().clone();
+        // Figures such as the capacity are about this GPU, so it comes before the settings.
+        if let (Some(first), None) = (self.devices.first(), self.settings.get("device")) {
+            config.choose_device(device_named(first)?.id);
+        }
+        let named = |config: &Config, dims: &BTreeMap<String, u64>, key: &str| {
+            model.with_dims(config, dims).map_err(|error| Failure::of(&error).at(key))
+        };
         for (key, value) in &self.settings {
             match key.as_str() {
-                "dims" => config.dims.extend(sizes(value)?),
+                "dims" => config = named(&config, &sizes(value)?, "settings.dims")?,
                 // How many ran: an answer has it, and it is no setting.
                 "iterations" => {}
                 _ => set(&mut config, key, value)?,
             }
         }
-        config.dims.extend(self.dims.clone());
+        let mut dims = self.dims.clone();
         for (name, size) in [("batch", self.batch), ("seq", self.seq)] {
             let Some(size) = size else { continue };
             if let Some(other) = self.dims.get(name).filter(|other| **other != size.get()) {
@@ -152,11 +159,9 @@ impl Job {
                 );
                 return Err(Failure::new("bad-job", message).at(name));
             }
-            config.dims.insert(name.to_owned(), size.get());
+            dims.insert(name.to_owned(), size.get());
         }
-        if let (Some(first), None) = (self.devices.first(), self.settings.get("device")) {
-            config.choose_device(device_named(first)?.id);
-        }
+        config = named(&config, &dims, "dims")?;
         Ok(config)
     }
 

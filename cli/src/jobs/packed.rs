@@ -100,7 +100,7 @@ impl Engine {
         let job = Job::of(object)?;
         let model = self.model(&job)?;
         let failure = |error: Error| Failure::of(&error);
-        let config = job.over(model.defaults())?;
+        let config = job.config(&model)?;
         let mut stages = Stages::default();
         let on: Result<Vec<OnDevice>, Error> = kinds
             .iter()

@@ -154,7 +154,7 @@ fn configuration(model: &Model, run: &Run, shared: &[&Training]) -> Result<Confi
     let of_run = Training::read(&run.settings)?;
     let mut config = model.defaults().clone();
     for training in shared.iter().copied().chain([&of_run]) {
-        config = training.over(&config).map_err(|error| error.to_string())?;
+        config = training.over(&config, model).map_err(|error| error.to_string())?;
     }
     for dim in model.open_dims() {
         let length = run.seq.filter(|_| dim.is_length());

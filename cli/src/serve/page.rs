@@ -62,7 +62,7 @@ struct Site {
 pub(crate) fn open(arguments: &args::Open, models: Models<'_>) -> Result<(), String> {
     let of_model = |error: Error| locate(&arguments.model, &error);
     let model = models.open(&arguments.model).map_err(of_model)?;
-    let config = arguments.training.over(model.defaults()).map_err(of_model)?;
+    let config = arguments.training.of(&model).map_err(of_model)?;
     let folder = folder(arguments.page.as_deref())?;
     let entry = named::find(&arguments.model).map_err(of_model)?;
     let is_file = entry.is_none();

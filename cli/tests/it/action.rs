@@ -92,7 +92,7 @@ fn one_that_no_longer_fits_fails() {
     assert!(text.contains("::error::Does not fit on a T4: net at batch 30,000 needs "), "{text}");
     let report = checkouts.read("summary.md");
     for part in [
-        "❌ **our net** does not fit on every required GPU (T4).",
+        "❌ **our net** does not pass: T4 does not fit.",
         "❌ does not fit",
         "CUDA out of memory. Tried to allocate ",
         "At the peak of ",

@@ -267,6 +267,98 @@ fn what_is_required_decides_the_status() {
     assert!(message.contains("CUDA out of memory. Tried to allocate "), "{message}");
 }
 
+/// One judgement for every way to ask: the flags; the status, what the report has, what stderr has.
+#[test]
+fn a_gate_lets_through_what_may_be_relied_on() {
+    let slice = "a100-80gb-1g.10gb";
+    let fails = "Does not fit on an A100 80 GB 1g.10gb: resnet50";
+    for (flags, (status, report, why)) in [
+        (&["--batch", "400", "--require", "a100-80gb 1g.10gb"][..], (1, fails, fails)),
+        (&["--batch", "400", "--device", slice, "--require", slice], (1, fails, fails)),
+        (
+            &["--batch", "400", "--device", "t4", "--require", slice],
+            (1, "1g.10gb      does not fit", fails),
+        ),
+        (&["--batch", "32", "--require", slice], (0, "fits on an A100 80 GB 1g.10gb", "")),
+        (&["--batch", "32", "--devices", "t4,a100-80gb 2g.20gb"], (0, "A100 80 GB 2g.20gb", "")),
+        // 91, 88 and 55 %, and only with flushes.
+        (&["--batch", "143", "--require", "t4"], (0, "likely fits on a T4", "")),
+        (&["--batch", "146", "--require", "t4"], (1, "likely fits on a T4", "a chance of 90 %")),
+        (&["--batch", "146", "--require", "t4", "--require-chance", "80"], (0, "likely fits", "")),
+        (
+            &["--batch", "154", "--require", "t4"],
+            (1, "likely fits on a T4 (55 %)", "a chance of 90 %"),
+        ),
+        (&["--batch", "165", "--require", "t4"], (1, "flushes its cache", "must flush its cache")),
+        (
+            &["--batch", "165", "--require", "t4", "--require-chance", "1"],
+            (1, "flushes its cache", "must flush its cache"),
+        ),
+    ] {
+        let outcome = highwater(&[&["estimate", "resnet50", "--no-max-batch"], flags].concat());
+        assert_eq!(outcome.status, Some(status), "{flags:?}: {}", outcome.stderr);
+        assert!(outcome.stdout.contains(report), "{flags:?}: {}", outcome.stdout);
+        assert!(outcome.stderr.contains(why), "{flags:?}: {}", outcome.stderr);
+    }
+    let open = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/robustness/intonly.onnx");
+    let outcome = highwater(&["estimate", open, "--require", "h200", "--require-chance", "1"]);
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("What it needs is not known"), "{}", outcome.stderr);
+}
+
+/// The GPU of the report is that of `--device`, else the first that a flag or a job names.
+#[test]
+fn one_default_device() {
+    for (flags, expected) in [
+        (&[][..], "an A100 80 GB"),
+        (&["--devices", "l4,t4"], "an L4"),
+        (&["--require", "l4", "--require", "t4"], "an L4"),
+        (&["--require", "l4", "--devices", "t4"], "a T4"),
+        (&["--devices", "l4", "--device", "t4"], "a T4"),
+        (&["--devices", "l4", "--capacity", "20GiB"], "an L4 set to 20.00 GiB"),
+    ] {
+        let ask = ["estimate", "resnet50", "--no-max-batch"];
+        let lead = highwater(&[&ask, flags].concat()).stdout;
+        assert!(lead.starts_with(&format!("resnet50 at batch 32 fits on {expected}: ")), "{lead}");
+    }
+}
+
+/// `--batch` and `--seq` mean the batch and the length, whatever a file calls them.
+#[test]
+fn sizes_are_given_by_any_name() {
+    let rows = file("rows.yaml", b"input: [N, 784]\nlayers:\n  - linear: 256\n  - linear: 10\n");
+    let printed = file(
+        "printed.txt",
+        b"Sequential(\n  (0): Linear(in_features=8, out_features=4, bias=True)\n)\n",
+    );
+    for path in [&rows, &printed] {
+        let path = path.to_str().unwrap();
+        for command in ["estimate", "advise", "compare", "time", "scale"] {
+            let outcome = highwater(&[command, path, "--batch", "64"]);
+            assert_eq!(outcome.status, Some(0), "{command} {path}: {}", outcome.stderr);
+        }
+        let json = highwater(&["estimate", path, "--batch", "64", "--require", "t4", "--json"]);
+        assert_eq!(json.status, Some(0), "{}", json.stderr);
+        let same = highwater(&["estimate", path, "--dim", "N=64", "--require", "t4", "--json"]);
+        let same = same.stdout.replace("N=64", "");
+        assert!(
+            json.stdout.contains("\"N\": 64") || json.stdout.contains("\"batch\": 64"),
+            "{}",
+            json.stdout
+        );
+        assert!(same.is_empty() || same == json.stdout, "{path}");
+        let two = highwater(&["estimate", path, "--batch", "64", "--dim", "N=8"]);
+        assert_eq!(two.status, Some(2), "{}", two.stdout);
+    }
+    let rows = rows.to_str().unwrap();
+    let two = highwater(&["estimate", rows, "--batch", "64", "--dim", "N=8"]);
+    assert!(
+        two.stderr.contains("two sizes of `N` are given: 8, and 64 as `batch`"),
+        "{}",
+        two.stderr
+    );
+}
+
 #[test]
 fn fewer_devices_can_be_asked_for() {
     let model = model("train/alexnet");
@@ -278,13 +370,13 @@ fn fewer_devices_can_be_asked_for() {
     let gpus: String =
         gpus.lines().map(|line| [line.get(2..).unwrap_or_default(), "\n"].concat()).collect();
     expect![[r#"
-        Fits on all 3 GPUs.
-                    verdict  chance      need    capacity      margin
-        T4          fits     > 99 %  1.66 GiB   14.56 GiB   12.90 GiB
-        A100 80 GB  fits     > 99 %  1.97 GiB   79.14 GiB   77.17 GiB
-        H200        fits     > 99 %  2.04 GiB  139.80 GiB  137.76 GiB
+        Fits on all 2 GPUs.
+              verdict  chance      need    capacity      margin
+        T4    fits     > 99 %  1.66 GiB   14.56 GiB   12.90 GiB
+        H200  fits     > 99 %  2.04 GiB  139.80 GiB  137.76 GiB
     "#]]
     .assert_eq(&gpus);
+    assert!(outcome.stdout.starts_with("alexnet at batch 64 fits on a T4: "), "{}", outcome.stdout);
     let only = ask(&["--devices", "t4", "--device", "t4", "--no-max-batch"]).stdout;
     assert!(only.starts_with("alexnet at batch 64 fits on a T4: it needs "), "{only}");
     assert!(!only.contains("Fits on"), "{only}");

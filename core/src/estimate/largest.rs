@@ -138,8 +138,11 @@ pub(super) struct Simulated<'a> {
 }
 
 impl Simulated<'_> {
-    /// A run; `None` for one that is too large to simulate.
+    /// A run; `None` for one that is too large to simulate. A pipeline runs batches that its micro-batches divide, so it
+    /// is asked about the next one: then the largest batch is one of them.
     fn run(&mut self, batch: u64) -> Result<Option<OnDevice>, Error> {
+        let micro_batches = self.config.micro_batches();
+        let batch = batch.div_ceil(micro_batches.max(1)).saturating_mul(micro_batches.max(1));
         self.config.dims.insert(self.batch.to_owned(), batch);
         match self.stages.on(self.model, &self.config, self.device) {
             Ok(run) => Ok(Some(run)),
@@ -167,7 +170,7 @@ impl Model {
         let mut line = BatchLine::default();
         let Ok(device) = device::find(&Config::default().device) else { return line };
         let Some(batch) = self.batch() else { return line };
-        let config = config.clone();
+        let Ok(config) = self.own_dims(config) else { return line };
         let here = Room::of(device, &config).limit();
         let mut runs = Simulated { model: self, batch: &batch.name, config, device, stages };
         let mut next = Some(USUAL);
@@ -182,7 +185,8 @@ impl Model {
             let met = crossing(&line.reserved, &[], here);
             next = met.filter(|&met| met != size).map(|met| met.clamp(1, ABSURD));
         }
-        line.anchors = line.anchors();
+        // A forecast of all batches is none of those that micro-batches divide.
+        line.anchors = line.anchors().filter(|_| runs.config.micro_batches() <= 1);
         line
     }
 
@@ -208,7 +212,7 @@ impl Model {
         let Some(batch) = self.batch().filter(|_| !line.is_cut) else {
             return Ok(None);
         };
-        match self.search(&batch, config, device, line, stages) {
+        match self.search(&batch, &self.own_dims(config)?, device, line, stages) {
             Ok(largest) => Ok(Some(largest)),
             // That is no limit of memory.
             Err(error) if error.kind() == ErrorKind::TooManyOperators => Ok(None),

@@ -40,7 +40,7 @@ impl Model {
         let is_open = config.is_parallel() && config.data_parallel == DataParallel::Auto;
         let ranks = config.ranks()?;
         let device = device::find(&config.device)?;
-        let mut settled = config.clone();
+        let mut settled = self.own_dims(config)?;
         if config.is_parallel() && ranks.pipeline > 1 && config.rank.0.is_none() {
             let mut fullest = None;
             for stage in 0..ranks.pipeline {

@@ -49,7 +49,7 @@ impl<'a> Timings<'a> {
             return Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
         }
         let gpu = self.gpu(device, form)?;
-        let (samples, tokens) = self.model.amounts(&self.config);
+        let (samples, tokens) = self.model.amounts(&self.config)?;
         let launches = self.launches(device)?;
         Ok(Timing { device, gpu, time: StepTime::of(&launches, gpu), samples, tokens })
     }
@@ -69,7 +69,7 @@ impl<'a> Timings<'a> {
             return Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
         }
         let gpu = self.gpu(device, form)?;
-        let (texts, _) = self.model.amounts(&self.config.in_effect());
+        let (texts, _) = self.model.amounts(&self.config.in_effect())?;
         let launches = self.launches(device)?;
         let new_tokens = self.config.new_tokens.get();
         Ok(Generation::of(&launches, (device, gpu), (texts, new_tokens), launched))
@@ -106,9 +106,10 @@ impl<'a> Timings<'a> {
 
 impl Model {
     /// COUNT: samples of a step, and tokens where the model reads texts.
-    fn amounts(&self, config: &Config) -> (u64, Option<u64>) {
+    fn amounts(&self, config: &Config) -> Result<(u64, Option<u64>), Error> {
         let dims = self.open_dims();
-        let size = |name: &str, default: u64| config.dims.get(name).copied().unwrap_or(default);
+        let given = self.own_dims(config)?.dims;
+        let size = |name: &str, default: u64| given.get(name).copied().unwrap_or(default);
         let batch = dims.iter().find(|dim| dim.batch);
         let batch = batch.map_or(1, |dim| size(&dim.name, dim.default));
         let samples = batch.saturating_mul(config.accumulate.get());
@@ -116,6 +117,6 @@ impl Model {
         let others = dims.iter().filter(|dim| !dim.batch && reads_texts);
         let first = others.min_by_key(|dim| dim.inputs.is_empty());
         let length = first.map(|dim| size(&dim.name, dim.default));
-        (samples, length.map(|length| samples.saturating_mul(length)))
+        Ok((samples, length.map(|length| samples.saturating_mul(length))))
     }
 }

@@ -6,7 +6,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use super::{Answer, DeviceAnswer};
+use super::{Answer, DeviceAnswer, Requirement};
 use crate::bytes::Bytes;
 use crate::config::{Config, SETTINGS};
 use crate::device::Interval;
@@ -35,6 +35,7 @@ struct JsonAnswer<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ranks: Vec<JsonRanks<'a>>,
     devices: Vec<JsonDevice<'a>>,
+    require: &'a Requirement,
     lower_bound: bool,
     uncertain: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
@@ -183,6 +184,7 @@ struct JsonDevice<'a> {
     interval: Option<JsonInterval>,
     chance: Option<u64>,
     verdict: &'a str,
+    passes: bool,
     max_batch_likely: Option<u64>,
     max_batch: Option<u64>,
     max_batch_with_flush: Option<u64>,
@@ -282,7 +284,7 @@ impl<'a> JsonRecorded<'a> {
 
 impl<'a> JsonAnswer<'a> {
     fn of(answer: &'a Answer) -> Self {
-        let Answer { name, batch: _, report, ranks, recipe, devices } = answer;
+        let Answer { name, batch: _, report, ranks, recipe, devices, require } = answer;
         let Report {
             model,
             config,
@@ -313,8 +315,9 @@ impl<'a> JsonAnswer<'a> {
             ranks: ranks.iter().map(JsonRanks::of).collect(),
             devices: devices
                 .iter()
-                .map(|device| JsonDevice::of(device, answer.largest(device)))
+                .map(|device| JsonDevice::of(device, answer.largest(device), require.chance))
                 .collect(),
+            require,
             lower_bound: *lower_bound,
             uncertain: *uncertain,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
@@ -436,8 +439,9 @@ impl JsonBand {
 }
 
 impl<'a> JsonDevice<'a> {
-    fn of(answer: &'a DeviceAnswer, largest: LargestBatch) -> Self {
+    fn of(answer: &'a DeviceAnswer, largest: LargestBatch, passes_with: u64) -> Self {
         let DeviceAnswer { verdict, largest: _ } = answer;
+        let passes = verdict.passes(passes_with);
         let DeviceVerdict {
             id,
             name,
@@ -469,6 +473,7 @@ impl<'a> JsonDevice<'a> {
                 .map(|Interval { low: Bytes(low), high: Bytes(high) }| JsonInterval { low, high }),
             chance: *chance,
             verdict: verdict.name(),
+            passes,
             max_batch_likely: largest.likely,
             max_batch: largest.without_flush,
             max_batch_with_flush: largest.with_flush,

@@ -242,7 +242,6 @@ const fn default_by_place(rank: usize, axis: usize) -> u64 {
     }
 }
 
-/// Numbers for all open dimensions of a graph.
 /// What sequences so long go beyond.
 fn beyond(graph: &Graph, tokens: u64) -> impl Iterator<Item = Diagnostic> {
     let positions = graph.positions.filter(|&most| tokens > most).map(|most| {
@@ -269,6 +268,7 @@ pub(crate) fn beyond_window(graph: &Graph, tokens: u64) -> Option<Diagnostic> {
     Some(Diagnostic::new(Severity::Warning, "beyond-window", message))
 }
 
+/// Numbers for all open dimensions of a graph.
 #[derive(Clone, Debug)]
 pub(super) struct Binding {
     /// Every name and its number.
@@ -290,30 +290,7 @@ impl Binding {
         sink: &Diagnostics,
     ) -> Result<Self, Error> {
         let open = open_dims(graph);
-        let mut chosen = BTreeMap::new();
-        for (name, &size) in given {
-            let exact = open.iter().find(|dim| dim.name == *name);
-            let alias = || {
-                let mut alike = open.iter().filter(|dim| match name.as_str() {
-                    BATCH => dim.batch,
-                    SEQUENCE => Meaning::of(&dim.name) == Meaning::Sequence,
-                    Sizes::TARGET => is_of_decoder(dim),
-                    _ => false,
-                });
-                alike.next().filter(|dim| !given.contains_key(&dim.name))
-            };
-            let dim = exact.or_else(alias).ok_or_else(|| unknown_name(name, &open))?;
-            if size == 0 || size > DIM_MAX {
-                let message = say!(
-                    "dimension `{name}` is {size}; choose 1 to {dim_max}",
-                    name,
-                    size,
-                    dim_max = DIM_MAX
-                );
-                return Err(Error::new(ErrorKind::BadConfig, message));
-            }
-            chosen.insert(dim.name.clone(), size);
-        }
+        let chosen = own_sizes(&open, given)?;
         let batch = Batch::find(graph);
         let mut dims = chosen.clone();
         let mut assumed = Vec::new();
@@ -457,6 +434,53 @@ fn leads(graph: &Graph, name: &str) -> bool {
 fn is_of_decoder(dim: &OpenDim) -> bool {
     let is_decoders = |input: &String| input.contains("decoder") || input == "labels";
     Meaning::of(&dim.name) == Meaning::Sequence && dim.inputs.iter().any(is_decoders)
+}
+
+/// Sizes by the names that the model has for its dimensions: what the user calls `batch` may be its `N`.
+///
+/// # Errors
+/// When the model has no such dimension, two sizes of one are given, or a size is absurd.
+pub(crate) fn own_sizes(
+    open: &[OpenDim],
+    given: &BTreeMap<String, u64>,
+) -> Result<BTreeMap<String, u64>, Error> {
+    let mut chosen = BTreeMap::new();
+    for (name, &size) in given {
+        let exact = open.iter().find(|dim| dim.name == *name);
+        let is_meant = |dim: &&OpenDim| match name.as_str() {
+            BATCH => dim.batch,
+            SEQUENCE => Meaning::of(&dim.name) == Meaning::Sequence,
+            Sizes::TARGET => is_of_decoder(dim),
+            _ => false,
+        };
+        let alias = || {
+            let alike = || open.iter().filter(is_meant);
+            alike().find(|dim| !given.contains_key(&dim.name)).or_else(|| alike().next())
+        };
+        let dim = exact.or_else(alias).ok_or_else(|| unknown_name(name, open))?;
+        if size == 0 || size > DIM_MAX {
+            let message = say!(
+                "dimension `{name}` is {size}; choose 1 to {dim_max}",
+                name,
+                size,
+                dim_max = DIM_MAX
+            );
+            return Err(Error::new(ErrorKind::BadConfig, message));
+        }
+        let other = given.get(&dim.name).filter(|&&other| dim.name != *name && other != size);
+        if let Some(other) = other {
+            let message = say!(
+                "two sizes of `{dim}` are given: {other}, and {size} as `{name}`; leave one out",
+                dim = dim.name.as_str(),
+                other,
+                size,
+                name
+            );
+            return Err(Error::new(ErrorKind::BadConfig, message));
+        }
+        chosen.insert(dim.name.clone(), size);
+    }
+    Ok(chosen)
 }
 
 fn unknown_name(name: &str, open: &[OpenDim]) -> Error {

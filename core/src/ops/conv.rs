@@ -6,7 +6,9 @@
 use super::Call;
 use super::formula::{run_as, spelled};
 use super::run::fresh;
-use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
+use super::shape_math::{
+    AutoPad, Windows, before, dim, exact_div, from, per_channel, sizes, spatial,
+};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::conv::{Convolution, convolution};
 use crate::aten::elementwise::{Unary, unary};
@@ -18,7 +20,7 @@ use crate::tensor::{DType, Dims, TensorType, numel};
 pub(super) const TABLE: &[Operator] = &[
     op("CausalConvWithState", 2..=4, causal_conv).runs(causal_conv_rule).unproven(),
     op("Col2Im", 3..=3, col2im).runs(spelled).numbers_from(1),
-    op("Conv", 2..=3, |i| conv(i, WEIGHT)).runs(convolution_rule),
+    op("Conv", 2..=3, biased_conv).runs(convolution_rule),
     op("ConvInteger", 2..=4, conv_integer).runs(fresh).unproven(),
     op("ConvTranspose", 2..=3, conv_transpose).runs(transposed_rule),
     op("DeformConv", 3..=5, |i| conv(i, WEIGHT)).runs(spelled),
@@ -29,6 +31,13 @@ pub(super) const TABLE: &[Operator] = &[
 const WEIGHT: usize = 1;
 /// Where scales and zero points stand between.
 const QUANTIZED_WEIGHT: usize = 3;
+
+/// The bias has an element for each channel of the result.
+fn biased_conv(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let channels = dim(&inference.input(WEIGHT)?.dims, 0);
+    per_channel(inference.optional(2), "bias", channels)?;
+    conv(inference, WEIGHT)
+}
 
 /// A result of the input's type.
 fn conv(inference: &mut Inference<'_>, weight: usize) -> Result<(), OpError> {
@@ -63,10 +72,34 @@ fn slide(inference: &Inference<'_>, weight: usize) -> Result<Dims, OpError> {
             expected
         )));
     }
-    let windows = Windows::parse(inference, from(&w.dims, 2).into())?;
+    if dim(&w.dims, 0).checked_rem(group) != Some(0) {
+        let makes = dim(&w.dims, 0);
+        return Err(OpError::new(say!(
+            "{makes} channels are not {group} groups of one size",
+            makes,
+            group
+        )));
+    }
+    let windows = Windows::parse(inference, kernel(inference, w)?)?;
     let mut dims = Dims::from_slice(&[dim(&x.dims, 0), dim(&w.dims, 0)]);
     dims.extend(windows.slide(from(&x.dims, 2))?);
     Ok(dims)
+}
+
+/// The sizes of the kernel, which the weights have and the node may repeat.
+fn kernel(inference: &Inference<'_>, w: &TensorType) -> Result<Dims, OpError> {
+    let of_weights = Dims::from_slice(from(&w.dims, 2));
+    let stated = inference.node.ints("kernel_shape").filter(|stated| !stated.is_empty());
+    if let Some(stated) = stated.map(sizes).transpose()?.filter(|stated| *stated != of_weights) {
+        let [stated, of_weights] =
+            [format!("{:?}", stated.as_slice()), format!("{:?}", of_weights.as_slice())];
+        return Err(OpError::new(say!(
+            "`kernel_shape` is {stated} where the weights have {of_weights}",
+            stated,
+            of_weights
+        )));
+    }
+    Ok(of_weights)
 }
 
 /// `W [C, M/group, k…]`.
@@ -85,7 +118,8 @@ fn conv_transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
         return Err(OpError::new(say!("{has} channels where weights take {takes}", has, takes)));
     }
     let sizes_in = from(&x.dims, 2);
-    let windows = Windows::parse(inference, from(&w.dims, 2).into())?;
+    per_channel(inference.optional(2), "bias", dim(&w.dims, 1).saturating_mul(group))?;
+    let windows = Windows::parse(inference, kernel(inference, w)?)?;
     let mut dims = vec![dim(&x.dims, 0), dim(&w.dims, 1).saturating_mul(group)];
     if let Some(stated) = inference.node.ints("output_shape") {
         let stated = sizes(stated)?;

@@ -75,6 +75,11 @@ fn gemm(inference: &mut Inference<'_>) -> Result<(), OpError> {
     if k != inner {
         return Err(OpError::new(say!("inner dimensions {k} and {inner} differ", k, inner)));
     }
+    if let Some(c) = inference.optional(2)
+        && !broadcast(&c.dims, &[m, n]).is_ok_and(|both| both.as_slice() == [m, n])
+    {
+        return Err(OpError::new(say!("{c} is not added to [{m}, {n}]", c, m, n)));
+    }
     inference.set_dims(0, a.dtype, [m, n]);
     Ok(())
 }

@@ -38,6 +38,11 @@ fn batch_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
             scale
         )));
     }
+    if x.rank() >= 2 {
+        for (position, name) in [(2, "bias"), (3, "mean"), (4, "variance")] {
+            shape_math::per_channel(inference.optional(position), name, channels)?;
+        }
+    }
     inference.set(0, x.clone());
     for position in 1..inference.n_outputs() {
         inference.set(position, mean.clone());

@@ -1,7 +1,7 @@
 //! Arithmetic on shapes that several families share.
 
 use super::{Inference, OpError};
-use crate::tensor::{DType, Dims};
+use crate::tensor::{DType, Dims, TensorType};
 
 /// Shape rule of operators that keep the type of their first input.
 pub(super) fn like_first(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -237,6 +237,23 @@ pub(super) fn dtype_attribute(
     name: &str,
 ) -> Result<Option<DType>, OpError> {
     inference.node.int(name).map(dtype).transpose()
+}
+
+/// Refuses a vector that has no element for each channel.
+pub(super) fn per_channel(
+    vector: Option<&TensorType>,
+    name: &str,
+    channels: u64,
+) -> Result<(), OpError> {
+    match vector.filter(|vector| vector.dims.as_slice() != [channels]) {
+        None => Ok(()),
+        Some(vector) => Err(OpError::new(say!(
+            "{channels} channels where the {name} is {vector}",
+            channels,
+            name,
+            vector
+        ))),
+    }
 }
 
 #[cfg(test)]

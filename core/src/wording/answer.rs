@@ -33,7 +33,7 @@ const ENDINGS: [&str; 16] = [
 ];
 
 /// Codes of warnings that the headline repeats.
-const REPEATED: [&str; 9] = [
+const REPEATED: [&str; 10] = [
     UNUSED,
     "unread-key",
     "assumed-attention",
@@ -42,6 +42,7 @@ const REPEATED: [&str; 9] = [
     "beyond-window",
     "data-size",
     "declared-output",
+    "declared-value",
     "mixed-types",
 ];
 

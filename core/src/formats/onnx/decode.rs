@@ -341,8 +341,12 @@ impl<'m> Builder<'m> {
     /// Notes the type that the file declares for a value; names of no value are passed over.
     fn declare(&mut self, name: &str, declared: Option<&TypeProto>) {
         let value = self.ids.get(name).and_then(|id| self.graph.values.get_mut(id.0));
-        if let (Some(value), Some(declared)) = (value, declared) {
-            value.declared = Some(declared_type(declared));
+        let (Some(value), Some(declared)) = (value, declared) else { return };
+        value.declared = Some(declared_type(declared));
+        if let Some(size) = negative(declared) {
+            let message = say!("the file declares `{name}` with a dimension of {size}", name, size);
+            let found = Diagnostic::new(Severity::Warning, "declared-value", message);
+            self.graph.diagnostics.push(found.at(name));
         }
     }
 
@@ -446,6 +450,14 @@ fn dense(values: &TensorProto, dims: &[i64]) -> Result<Literal, Error> {
     let dims =
         dims.map_err(|_negative| invalid(say!("a sparse tensor has a negative dimension")))?;
     Ok(Literal { dtype: values.dtype, dims, elements: None })
+}
+
+/// A size that no dimension can have; −1 stands for an open one.
+fn negative(declared: &TypeProto) -> Option<i64> {
+    let tensor = declared.has_tensor_type().then(|| declared.tensor_type())?;
+    let dims = &tensor.shape.as_ref()?.dim;
+    let mut sizes = dims.iter().filter(|dim| dim.has_dim_value()).map(|dim| dim.dim_value());
+    sizes.find(|&size| size < -1)
 }
 
 fn declared_type(declared: &TypeProto) -> DeclaredType {
