@@ -104,6 +104,8 @@ struct Request {
     generation: u64,
     name: String,
     config: Config,
+    /// The settings that it is to have, whatever it suggests itself.
+    wanted: Option<Config>,
     edited: bool,
     text: Option<String>,
 }
@@ -239,8 +241,8 @@ fn now() -> f64 {
 impl Desk {
     fn receive(&mut self, message: ToWorker, attached: JsValue) {
         match message {
-            ToWorker::Open { generation, name, config, edited } => {
-                let request = Request { generation, name, config, edited, text: None };
+            ToWorker::Open { generation, name, config, wanted, edited } => {
+                let request = Request { generation, name, config, wanted, edited, text: None };
                 self.read(request, attached);
             }
             ToWorker::Estimate { generation, config, reading } => {
@@ -332,9 +334,9 @@ impl Desk {
 
     /// Has an input read that the page sent.
     fn read(&mut self, mut request: Request, attached: JsValue) {
-        if self.lacks_ranks(&request.config) {
-            let Request { generation, name, config, edited, .. } = request;
-            let message = ToWorker::Open { generation, name, config, edited };
+        if self.lacks_ranks(request.wanted.as_ref().unwrap_or(&request.config)) {
+            let Request { generation, name, config, wanted, edited, .. } = request;
+            let message = ToWorker::Open { generation, name, config, wanted, edited };
             return spawn_local(with_ranks(message, attached));
         }
         let mut input = Opening::of(attached.clone());
@@ -455,7 +457,7 @@ impl Desk {
 
     /// Answers a request to open something, of which this reached the worker.
     fn take(&mut self, request: Request, read: Read) {
-        let Request { generation, name, config, edited, text } = request;
+        let Request { generation, name, config, wanted, edited, text } = request;
         let (model, message, called) = match read {
             Ok(Found { recording: Some(recording), .. }) => {
                 let estimate = Estimate::new(recording.report(), 0.0);
@@ -495,7 +497,7 @@ impl Desk {
                     Fetched::There(ranks) => model.in_ranks(ranks.around),
                     Fetched::Not | Fetched::Failed => model,
                 };
-                Some(self.open(model, config, edited))
+                Some(self.open(model, config, wanted, edited))
             }
             Err(fault) => Some(Err(fault)),
         };
@@ -531,6 +533,7 @@ impl Desk {
         &mut self,
         model: Model,
         mut config: Config,
+        wanted: Option<Config>,
         edited: bool,
     ) -> Result<(Vec<OpenDim>, Estimate, Simulation, Option<Fault>), Fault> {
         let mut dims = estimator::open_dims(&model);
@@ -538,6 +541,7 @@ impl Desk {
         if *model.defaults() != Config::default() && !(edited && known) {
             config = estimator::suggested(model.defaults(), config);
         }
+        config = wanted.unwrap_or(config);
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
         let mut stages = Stages::default();
         let stated = model.defaults().dims.clone();

@@ -318,11 +318,15 @@ fn zoom_choice(shown: Shown) -> impl IntoView {
 /// Whether the axis counts events or time, where times are known.
 fn axis_choice(known: Memo<Known>, by_time: RwSignal<bool>) -> impl IntoView {
     view! {
-        <Show when=move || known.with(|known| known.0.is_some())>
-            <div class="choice " role="group" aria-label=tr("Axis")>
-                {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
-            </div>
-        </Show>
+        // Its place is kept until times are known.
+        <div
+            class="choice timeline-axis"
+            class:timeline-axis-unknown=move || known.with(|known| known.0.is_none())
+            role="group"
+            aria-label=tr("Axis")
+        >
+            {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
+        </div>
     }
 }
 

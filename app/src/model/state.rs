@@ -336,6 +336,8 @@ pub(crate) struct Message {
     pub(crate) explained: Arc<Explained>,
     /// The settings before its own were applied.
     pub(crate) before: Config,
+    /// Whether it is about the model that is open: it goes with that.
+    pub(crate) has_model: bool,
 }
 
 /// A report, and which request it answers.

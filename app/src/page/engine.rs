@@ -12,6 +12,7 @@ use std::sync::Arc;
 use gloo::render::{AnimationFrame, request_animation_frame};
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
+use highwater_core::config::{SETTINGS, Setting};
 use highwater_core::report::Snapshot;
 use highwater_core::serving::Serving;
 use highwater_core::wording::Sentence;
@@ -114,6 +115,10 @@ struct Line {
     has_names: bool,
     /// COUNT: workers that died since the user last asked for something.
     deaths: usize,
+    /// The settings that the user has chosen for models before this one; else the defaults.
+    own: Config,
+    /// The settings as what is open brought them: itself, a message about it, a recipe, a link. They end with it.
+    brought: Config,
 }
 
 /// A request to the worker.
@@ -136,6 +141,10 @@ struct Wanted {
 struct Opening {
     input: Input,
     config: Config,
+    /// The settings that it is to have, whatever it suggests itself.
+    wanted: Option<Config>,
+    /// What the user has chosen before; nothing where that stays as it is.
+    own: Option<Config>,
     by: By,
 }
 
@@ -156,7 +165,7 @@ enum By {
 
 impl Opening {
     fn again(input: Input, good: Wanted) -> Self {
-        Self { input, config: good.config, by: By::Restart }
+        Self { input, config: good.config, wanted: None, own: None, by: By::Restart }
     }
 }
 
@@ -185,8 +194,58 @@ impl Engine {
     /// rest.
     pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
         self.state.opening.set(Some(Arriving::new(input.name())));
-        let config = Config { dims, ..self.state.config.get_untracked() };
-        self.queue(Opening { input, config, by: By::File });
+        self.queue(self.opening(input, dims, By::File));
+    }
+
+    /// Opens an input with these settings, which are not the user's choice.
+    pub(crate) fn open_with(&self, input: Input, config: Config) {
+        self.state.opening.set(Some(Arriving::new(input.name())));
+        let opening = self.opening(input, config.dims.clone(), By::File);
+        self.queue(Opening { wanted: Some(config), ..opening });
+    }
+
+    /// What is to be opened, with the settings that the user has chosen and those that wait for it. What the model before
+    /// brought does not go on to this one.
+    fn opening(&self, input: Input, dims: BTreeMap<String, u64>, by: By) -> Opening {
+        let own = self.own();
+        let mut config = Config { dims, ..own.clone() };
+        // A message that was shown before its model, as far as its settings are still set.
+        let set = self.state.config.get_untracked();
+        self.state.message.with_untracked(|message| {
+            let Some(message) = message.as_ref().filter(|message| !message.has_model) else {
+                return;
+            };
+            let explained = &message.explained;
+            let applied = explained.settings.iter().filter(|one| explained.is_applied(one, &set));
+            applied.for_each(|setting| explained.apply(setting, &mut config));
+        });
+        let name = input.name();
+        let wanted = self.state.waiting.with_untracked(|waiting| {
+            waiting.as_ref().filter(|waiting| waiting.name == name)?.config.clone()
+        });
+        Opening { input, config, wanted, own: Some(own), by }
+    }
+
+    /// What the user has chosen, here and before: where the settings are not as what is open brought them.
+    fn own(&self) -> Config {
+        let line = self.line.borrow();
+        let mut own = line.own.clone();
+        self.state.config.with_untracked(|config| {
+            let is_chosen = |setting: &&Setting| !setting.is_same(config, &line.brought);
+            SETTINGS.iter().filter(is_chosen).for_each(|setting| setting.copy(config, &mut own));
+            // Figures of a GPU that what is open brought go with that GPU.
+            if own.device != config.device {
+                let device = std::mem::replace(&mut own.device, config.device.clone());
+                own.choose_device(&device);
+            }
+        });
+        own
+    }
+
+    /// The settings are set by what is open, not by the user.
+    pub(crate) fn bring(&self, config: Config) {
+        self.line.borrow_mut().brought = config.clone();
+        self.state.config.set(config);
     }
 
     /// Opens an example that shows what an answer looks like, unless something else is on its way.
@@ -194,16 +253,14 @@ impl Engine {
         let is_wanted = self.state.loaded.with_untracked(Option::is_none)
             && self.state.opening.with_untracked(Option::is_none);
         if is_wanted {
-            let config = Config { dims, ..self.state.config.get_untracked() };
-            self.queue(Opening { input, config, by: By::Page });
+            self.queue(self.opening(input, dims, By::Page));
         }
     }
 
     /// Opens a text from outside.
     pub(crate) fn open_text(&self, name: &str, text: &str) {
         self.state.opening.set(Some(Arriving::new(name.to_owned())));
-        let config = Config { dims: BTreeMap::new(), ..self.state.config.get_untracked() };
-        self.queue(Opening { input: Input::text(name, text), config, by: By::Text });
+        self.queue(self.opening(Input::text(name, text), BTreeMap::new(), By::Text));
     }
 
     /// Opens a text as it is now in the editor. Where it is wrong the editor shows why, and the model
@@ -211,7 +268,7 @@ impl Engine {
     pub(crate) fn edit_text(&self, name: &str, text: &str) {
         let config = self.state.config.get_untracked();
         let input = Input::text(name, text);
-        self.queue(Opening { input, config, by: By::Typing });
+        self.queue(Opening { input, config, wanted: None, own: None, by: By::Typing });
     }
 
     /// Takes a message off the page; settings of it that were applied stay.
@@ -379,6 +436,7 @@ impl Engine {
                 generation: line.generation,
                 name: opening.input.name(),
                 config: opening.config.clone(),
+                wanted: opening.wanted.clone(),
                 edited: opening.by == By::Typing,
             };
             line.send(&message, &opening.input.to_value());
@@ -535,6 +593,18 @@ impl Engine {
             Input::Bytes { .. } => false,
         };
         let mut line = self.line.borrow_mut();
+        match opening.own {
+            Some(own) => {
+                line.own = own;
+                line.brought = config.clone();
+            }
+            // What the edited text changed is its own; all else is as it was.
+            None => {
+                let changed = |setting: &&Setting| !setting.is_same(&config, &opening.config);
+                let changed = SETTINGS.iter().filter(changed);
+                changed.for_each(|setting| setting.copy(&config, &mut line.brought));
+            }
+        }
         line.good = Some((opening.input, wanted.clone()));
         line.good_text.clone_from(&text);
         drop(line);
@@ -553,6 +623,15 @@ impl Engine {
             // An example that nobody asked for says nothing about what was refused before it.
             let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
+            self.join_message(opening.by);
+            if opening.wanted.is_some() {
+                // They are set; the view is what waits.
+                state.waiting.update(|waiting| {
+                    if let Some(waiting) = waiting {
+                        waiting.config = None;
+                    }
+                });
+            }
             self.times.set(None);
             self.scaled.set(None);
             self.capacity.set(None);
@@ -700,6 +779,27 @@ impl Engine {
         }
     }
 
+    /// A message that was shown before its model has one now; that of another model goes with it.
+    fn join_message(&self, by: By) {
+        if by == By::Page {
+            // The page's own example is nobody's model.
+            return;
+        }
+        let is_of_another = self
+            .state
+            .message
+            .with_untracked(|message| message.as_ref().is_some_and(|message| message.has_model));
+        if is_of_another {
+            self.forget_message();
+        } else {
+            self.state.message.update(|message| {
+                if let Some(message) = message {
+                    message.has_model = true;
+                }
+            });
+        }
+    }
+
     /// Shows a message, and applies what follows from it. What is open stays open: a message in the
     /// editor gives way to the text of the model.
     fn explained(&self, generation: u64, explained: Explained, alone: bool) {
@@ -718,13 +818,18 @@ impl Engine {
         }
         let before = state.config.get_untracked();
         let mut config = before.clone();
+        let mut line = self.line.borrow_mut();
         for setting in &explained.settings {
             explained.apply(setting, &mut config);
+            explained.apply(setting, &mut line.brought);
         }
+        drop(line);
+        let has_model = !explained.is_waiting
+            && state.loaded.with_untracked(|l| l.as_ref().is_some_and(|l| !l.is_sample));
         let explained = Arc::new(explained);
         state.found.set(None);
         let same = config == before;
-        state.message.set(Some(Message { explained, before }));
+        state.message.set(Some(Message { explained, before, has_model }));
         self.seek(same);
         state.config.set(config);
     }

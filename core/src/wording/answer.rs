@@ -78,8 +78,9 @@ pub fn headline_with(report: &Report, reach: Reach) -> Headline {
         // How far the batch can go is unknown of a lower bound.
         _ if report.is_open() => None,
         Reach::NotAsked => None,
+        // As long as what will stand there, so that nothing moves then.
         Reach::OnItsWay => {
-            Some(Sentence::of("Largest batch on {gpu}: ….").with("gpu", with_article(&device.name)))
+            Some(reach_with(REACHES_FARTHEST, &device.name, ["…"; 4].map(str::to_owned)))
         }
         Reach::Found(largest) => Some(largest_batch(&device.name, largest)),
     };
@@ -261,6 +262,10 @@ pub fn batch(size: u64) -> String {
     if size < LargestBatch::LIMIT { size_text } else { ["≥ ", &size_text].concat() }
 }
 
+/// The longest sentence about the largest batch.
+const REACHES_FARTHEST: &str = "Largest batch on {gpu}: {likely} with a chance of 90 %, {batch} with one of {chance} %, \
+                                or {flushing} if PyTorch flushes its cache.";
+
 /// How far the batch can go on a device.
 pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
     let LargestBatch { likely, without_flush, .. } = largest;
@@ -273,10 +278,7 @@ pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
         (Some(_), _, Some(_)) if likely == without_flush => {
             "Largest batch on {gpu}: {batch} with a chance of {chance} %, or {flushing} if PyTorch flushes its cache."
         }
-        (Some(_), _, _) => {
-            "Largest batch on {gpu}: {likely} with a chance of 90 %, {batch} with one of {chance} %, or {flushing} if \
-             PyTorch flushes its cache."
-        }
+        (Some(_), _, _) => REACHES_FARTHEST,
         (None, Some(_), None) => "Largest batch on {gpu}: {batch}, with a chance of {chance} %.",
         (None, Some(_), Some(_)) => {
             "Largest batch on {gpu}: {batch} with a chance of {chance} %, or {flushing} if PyTorch flushes its cache."
@@ -286,12 +288,20 @@ pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
         }
         (None, None, None) => "Not even a batch of 1 fits on {gpu}.",
     };
+    let [likely, best, flushing] = [likely, without_flush, largest.with_flush]
+        .map(|found| found.map_or_else(String::new, batch));
+    reach_with(english, device, [likely, best, flushing, largest.chance.to_string()])
+}
+
+/// A sentence about the largest batch: those that are likely, at best and with flushes, and a chance.
+fn reach_with(english: &'static str, device: &str, numbers: [String; 4]) -> Sentence {
+    let [likely, best, flushing, chance] = numbers;
     Sentence::of(english)
         .with("gpu", with_article(device))
-        .with("likely", likely.map_or_else(String::new, batch))
-        .with("chance", largest.chance)
-        .with("batch", largest.without_flush.map_or_else(String::new, batch))
-        .with("flushing", largest.with_flush.map_or_else(String::new, batch))
+        .with("likely", likely)
+        .with("chance", chance)
+        .with("batch", best)
+        .with("flushing", flushing)
 }
 
 /// What the peak mostly consists of. Nothing where not all of it is known, or what it was for.
