@@ -38,6 +38,7 @@ use crate::model::protocol::{
     self, Estimate, Fault, Finding, FromWorker, OpenDim, Others, SearchOutcome, ToWorker, Trend,
 };
 use crate::model::times::Times;
+use crate::page::engine::BEGUN;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -242,6 +243,8 @@ impl Desk {
     fn receive(&mut self, message: ToWorker, attached: JsValue) {
         match message {
             ToWorker::Open { generation, name, config, wanted, edited } => {
+                // Fails only for values that cannot be cloned, and numbers always can.
+                drop(scope().post_message(&JsValue::from_f64(BEGUN)));
                 let request = Request { generation, name, config, wanted, edited, text: None };
                 self.read(request, attached);
             }

@@ -10,6 +10,7 @@ import {
   peakBytes,
   show,
   sideways,
+  until,
   useBrowser,
   takePictures,
 } from './browser.js';
@@ -98,7 +99,7 @@ test('the curve has a table, marks the largest batch, and sets the batch', async
   await page.waitForFunction(() => document.querySelectorAll('.trend-size').length > 2);
   await page.getByText(/^largest batch \d+/).and(page.locator('.trend-mark')).first().waitFor();
   await page.getByText('The curve as a table').click();
-  assert.equal(await page.locator('.trend-table tbody tr').count(), 16);
+  await until(page, 'the whole curve', async () => (await page.locator('.trend-table tbody tr').count()) === 16);
   const batch = page.getByRole('spinbutton', { name: 'batch' });
   const before = await batch.inputValue();
   await plot.focus();

@@ -138,7 +138,7 @@ fn need(report: &Report, is_current: bool) -> impl IntoView + use<> {
     let free = device.usable().saturating_sub(device.need);
     let parts = [
         ("held-allocated", tr("allocated"), allocated),
-        ("held-unallocated", tr("cached by PyTorch"), Bytes(cached.0)),
+        ("held-unallocated", tr("reserved beyond that"), Bytes(cached.0)),
         ("held-context", tr("CUDA context"), device.context),
         ("held-free", tr("free"), Bytes(free.0)),
     ];

@@ -12,7 +12,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
 use super::answer_card::{AnswerCard, open_dims};
-use super::at_cursor::AtCursor;
+use super::at_cursor::{AtCursorProps, at_cursor_view};
 use super::autopsy::AutopsyView;
 use super::canvas::forget_colours;
 use super::comparison::{ComparisonProps, comparison};
@@ -29,7 +29,7 @@ use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::open_field::Opens;
-use super::others::OthersView;
+use super::others::{OthersViewProps, others_view};
 use super::readings::Readings;
 use super::recorded::RecordedView;
 use super::scaled::{ScaledViewProps, scaled_view};
@@ -37,10 +37,10 @@ use super::serving::{ServingViewProps, serving_view};
 use super::source_editor::SourceEditor;
 use super::tabs::{SectionPanel, Sections, Tabs};
 use super::timeline::Timeline;
-use super::times::TimesView;
+use super::times::{TimesViewProps, times_view};
 use super::tray::{TrayViewProps, tray_view};
 use super::trend::{TrendViewProps, trend_view};
-use super::what_helps::{self, WhatHelps};
+use super::what_helps::{self, WhatHelpsProps, what_helps_view};
 use crate::model::computed::Computed;
 use crate::model::derived::Derived;
 use crate::model::examples::{EXAMPLES, Example, Setup};
@@ -519,6 +519,12 @@ fn TimelineSection(
     });
     let follow = move |section| sections.follow(section, derived.report);
     let is_current = Signal::derive(move || derived.current.get().is_some());
+    let at_cursor = move || AtCursorProps {
+        report: follow(Section::Allocator),
+        snapshot: sections.follow(Section::Allocator, Signal::derive(move || state.snapshot.get())),
+        theme: state.theme.into(),
+        on_jump: Callback::new(move |event| state.pin.set(Some(event))),
+    };
     view! {
         <SectionPanel sections section=Section::Timeline current=is_current>
             <Chart state derived />
@@ -530,13 +536,7 @@ fn TimelineSection(
         </SectionPanel>
         <SectionPanel sections section=Section::Allocator current=is_current>
             <Figures report=follow(Section::Allocator) />
-            <AtCursor
-                report=follow(Section::Allocator)
-                snapshot=sections
-                    .follow(Section::Allocator, Signal::derive(move || state.snapshot.get()))
-                theme=state.theme
-                on_jump=Callback::new(move |event| state.pin.set(Some(event)))
-            />
+            {later(sections.is_shown(Section::Allocator), at_cursor_view, at_cursor)}
             <RecordedView report=follow(Section::Allocator) what_ifs=state.what_ifs />
         </SectionPanel>
     }
@@ -620,18 +620,19 @@ fn Variations(
             });
         }),
     };
+    let suggested = move || WhatHelpsProps {
+        levers: state.levers,
+        report: follow(Section::Suggestions),
+        current: derived.current.into(),
+        search: state.search,
+        config: state.config,
+        applied: state.applied,
+        on_config: Callback::new(move |config| state.config.set(config)),
+        on_search: actions.search,
+    };
     view! {
         <SectionPanel sections section=Section::Suggestions current=true>
-            <WhatHelps
-                levers=state.levers
-                report=follow(Section::Suggestions)
-                current=derived.current
-                search=state.search
-                config=state.config
-                applied=state.applied
-                on_config=Callback::new(move |config| state.config.set(config))
-                on_search=actions.search
-            />
+            {later(sections.is_shown(Section::Suggestions), what_helps_view, suggested)}
         </SectionPanel>
         <SectionPanel sections section=Section::Growth current=of_now(state.trend, derived)>
             {later(sections.is_shown(Section::Growth), trend_view, growth)}
@@ -686,6 +687,22 @@ fn Details(
             state.config.update(|config| config.choose_device(&id));
         }),
     };
+    let timed = move || TimesViewProps {
+        times: derived.times,
+        report: follow(Section::Time),
+        devices: state.devices,
+        current: derived.current.into(),
+        shown: sections.is_shown(Section::Time),
+        on_ask: Callback::new(move |()| actions.ask_times.run(true)),
+    };
+    let others = move || OthersViewProps {
+        others: actions.others,
+        report: follow(Section::Others),
+        devices: state.devices,
+        current: derived.current.into(),
+        shown: sections.is_shown(Section::Others),
+        on_ask: actions.ask_others,
+    };
     view! {
         <SectionPanel sections section=Section::Gpus current=true>
             <GpuTable
@@ -710,24 +727,10 @@ fn Details(
             {later(sections.is_shown(Section::Servers), serving_view, served)}
         </SectionPanel>
         <SectionPanel sections section=Section::Time current=of_now(derived.times, derived)>
-            <TimesView
-                times=derived.times
-                report=follow(Section::Time)
-                devices=state.devices
-                current=derived.current
-                shown=sections.is_shown(Section::Time)
-                on_ask=Callback::new(move |()| actions.ask_times.run(true))
-            />
+            {later(sections.is_shown(Section::Time), times_view, timed)}
         </SectionPanel>
         <SectionPanel sections section=Section::Others current=of_now(actions.others, derived)>
-            <OthersView
-                others=actions.others
-                report=follow(Section::Others)
-                devices=state.devices
-                current=derived.current
-                shown=sections.is_shown(Section::Others)
-                on_ask=actions.ask_others
-            />
+            {later(sections.is_shown(Section::Others), others_view, others)}
         </SectionPanel>
         <SectionPanel sections section=Section::Compare current=is_current>
             {later(sections.is_shown(Section::Compare), comparison, compared)}
@@ -822,7 +825,8 @@ fn EmptyPage(
 /// Opens the first of several files; once it is answered, it is kept and the next is opened, so that both
 /// are compared. More than two cannot be.
 fn open_one_by_one(state: State, open: Callback<File>, files: Vec<File>) {
-    let mut files = files.into_iter();
+    let names: Vec<String> = files.iter().map(File::name).collect();
+    let mut files = files.into_iter().filter(|file| !is_data_of_another(&file.name(), &names));
     let (Some(first), next) = (files.next(), files.next()) else { return };
     let names: Vec<String> = files.map(|file| file.name()).collect();
     let wanted = first.name();
@@ -842,6 +846,18 @@ fn open_one_by_one(state: State, open: Callback<File>, files: Vec<File>) {
             state.notice.set(Some(words::notice::not_opened(&left.join(", "))));
         }
     });
+}
+
+/// Whether a file has the weights of a model among `all`, as exporters write `model.onnx.data` and `model.data` next to
+/// `model.onnx`: no weights are read, so it is part of that model.
+fn is_data_of_another(name: &str, all: &[String]) -> bool {
+    let is_of = |model: &String| {
+        let rest = name.strip_prefix(model.trim_end_matches(".onnx")).unwrap_or_default();
+        let rest = rest.strip_prefix(".onnx").unwrap_or(rest);
+        model.ends_with(".onnx")
+            && [".data", "_data", ".bin", ".weight"].iter().any(|end| rest.starts_with(end))
+    };
+    all.iter().any(is_of)
 }
 
 /// Moves the timeline's cursor to an event, whichever iteration it is in.
@@ -881,4 +897,31 @@ fn open_sample(engine: StoredValue<Engine, LocalStorage>) {
             engine.with_value(|engine| engine.open_sample(input, example.dims()));
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_next_to_their_model_are_part_of_it() {
+        let all = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let of_model = all(&["model.onnx", "other.pt2"]);
+        for (name, is_part) in [
+            ("model.onnx.data", true),
+            ("model.onnx_data", true),
+            ("model.onnx_data_1", true),
+            ("model.data", true),
+            ("model.bin", true),
+            ("model.weights", true),
+            ("model.onnx", false),
+            ("model.yaml", false),
+            ("model_2.onnx", false),
+            ("other.pt2.data", false),
+            ("another.onnx.data", false),
+        ] {
+            assert_eq!(is_data_of_another(name, &of_model), is_part, "{name}");
+        }
+        assert!(!is_data_of_another("model.onnx.data", &all(&["model.onnx.data"])));
+    }
 }

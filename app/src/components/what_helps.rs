@@ -1,4 +1,8 @@
 //! Suggestions: changes that need less memory, each simulated, and the search for the smallest one that fits.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a part may not arrive, which the attribute adds to the result"
+)]
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -6,9 +10,11 @@ use std::sync::Arc;
 use highwater_core::{Bytes, Config, Report};
 use leptos::either::Either;
 use leptos::prelude::*;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use super::fit_search::FitSearch;
 use super::gpu_table::verdict_class;
+use super::later::Draw;
 use super::parts::{Code, Leaving, size};
 use super::times;
 use crate::model::protocol::SearchOutcome;
@@ -18,6 +24,15 @@ use crate::words::format;
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
 
+/// What draws the suggestions.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(sections, fallible)]
+pub(super) fn what_helps_view() -> Result<Draw<WhatHelpsProps>, SplitLoaderError> {
+    Ok(|props| WhatHelps(props).into_any())
+}
+
 /// Levers, those that save most first.
 #[component]
 pub(crate) fn WhatHelps(
@@ -26,7 +41,6 @@ pub(crate) fn WhatHelps(
     /// The report that they change.
     report: Signal<Option<Arc<Report>>>,
     /// The request whose outcomes count.
-    #[prop(into)]
     current: Signal<Option<u64>>,
     /// How far the search has come.
     search: RwSignal<Option<SearchState>>,

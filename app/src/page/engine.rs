@@ -39,6 +39,10 @@ use super::{embed, link};
 
 /// COUNT: milliseconds without an input, from the start on, after which other files are fetched.
 const QUIET: u32 = 300;
+/// COUNT: milliseconds that a worker may be busy with something else when an input is opened; then another opens it.
+const PATIENCE: u32 = 1500;
+/// What the worker sends when it begins to open something; a share of what was read is no less than 0.
+pub(crate) const BEGUN: f64 = -1.0;
 
 /// Something else is on the page: whoever reads or listens begins with its answer. A page inside
 /// another one leaves the focus where it is.
@@ -109,6 +113,10 @@ struct Line {
     good: Option<(Input, Wanted)>,
     /// The text of that input, if it has one.
     good_text: Option<String>,
+    /// Whether the worker has begun with the request that was sent last.
+    has_begun: bool,
+    /// Whether the worker lacks the model that is on the page: it has replaced one that was busy.
+    is_bare: bool,
     /// Whether what the first answer does not need has been asked for.
     has_rest: bool,
     /// Whether the models that need no file have been asked for.
@@ -280,9 +288,37 @@ impl Engine {
     }
 
     fn queue(&self, opening: Opening) {
+        let is_asked_for = matches!(opening.by, By::File | By::Text);
         self.line.borrow_mut().open_next = Some(opening);
         self.revive();
         self.pump();
+        if is_asked_for && self.line.borrow().ready {
+            let engine = self.clone();
+            let generation = self.line.borrow().generation;
+            Timeout::new(PATIENCE, move || engine.hurry(generation)).forget();
+        }
+    }
+
+    /// Has another worker open what waits for one that is busy with something else, such as a larger file. It was asked
+    /// for when `generation` was the newest request.
+    fn hurry(&self, generation: u64) {
+        let mut line = self.line.borrow_mut();
+        if !line.ready || line.generation != generation {
+            return;
+        }
+        if line.open_next.is_none() {
+            // It was sent: has the worker seen it?
+            match &line.under_way {
+                Some(Request::Open(opening)) if !line.has_begun => {
+                    line.open_next = Some(opening.clone());
+                }
+                _ => return,
+            }
+        }
+        line.stop_worker();
+        line.is_bare = true;
+        drop(line);
+        self.start_worker();
     }
 
     /// Whether the input being read is the one that the page shows as opening: another may wait.
@@ -294,12 +330,7 @@ impl Engine {
     /// replaces it and reopens the previous model.
     pub(crate) fn leave_off(&self) {
         let mut line = self.line.borrow_mut();
-        if let Some(worker) = line.worker.take() {
-            worker.terminate();
-        }
-        line.ready = false;
-        line.under_way = None;
-        line.looking = None;
+        line.stop_worker();
         line.open_next = line.good.clone().map(|(input, good)| Opening::again(input, good));
         drop(line);
         self.state.opening.set(None);
@@ -440,6 +471,7 @@ impl Engine {
                 edited: opening.by == By::Typing,
             };
             line.send(&message, &opening.input.to_value());
+            line.has_begun = false;
             line.under_way = Some(Request::Open(opening));
         } else if let Some(wanted) = line.estimate_next.take() {
             if line.good.as_ref().is_none_or(|(_, good)| *good == wanted) {
@@ -593,6 +625,7 @@ impl Engine {
             Input::Bytes { .. } => false,
         };
         let mut line = self.line.borrow_mut();
+        line.is_bare = false;
         match opening.own {
             Some(own) => {
                 line.own = own;
@@ -751,6 +784,7 @@ impl Engine {
         let mut line = self.line.borrow_mut();
         let Some(Request::Open(opening)) = line.under_way.take() else { return };
         let kept = line.good.as_ref().map(|(input, _)| input.name());
+        line.bring_back(opening.by);
         drop(line);
         let (state, name) = (self.state, opening.input.name());
         state.opening.set(None);
@@ -809,6 +843,7 @@ impl Engine {
             let Some(Request::Open(opening)) = line.answered(generation) else { return };
             let kept = line.good.as_ref().map(|(input, _)| input.name());
             let text = line.good_text.clone();
+            line.bring_back(opening.by);
             drop(line);
             state.opening.set(None);
             state.notice.set(None);
@@ -819,7 +854,7 @@ impl Engine {
         let before = state.config.get_untracked();
         let mut config = before.clone();
         let mut line = self.line.borrow_mut();
-        for setting in &explained.settings {
+        for setting in explained.settings.iter().filter(|one| explained.is_for_a_known_card(one)) {
             explained.apply(setting, &mut config);
             explained.apply(setting, &mut line.brought);
         }
@@ -921,6 +956,10 @@ impl Engine {
         let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
             // A number is the share of a file that was read.
             if let Some(percent) = event.data().as_f64() {
+                if percent < 0.0 {
+                    engine.line.borrow_mut().has_begun = true;
+                    return;
+                }
                 if !engine.is_opening_newest() {
                     return;
                 }
@@ -955,6 +994,24 @@ impl Engine {
 }
 
 impl Line {
+    /// Opens the model on the page again where the worker lacks it, and nothing came in its place.
+    fn bring_back(&mut self, by: By) {
+        if self.is_bare && by != By::Restart && self.open_next.is_none() {
+            self.open_next = self.good.clone().map(|(input, good)| Opening::again(input, good));
+        }
+    }
+
+    /// Ends the worker, and what it was busy with.
+    fn stop_worker(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.terminate();
+        }
+        self.ready = false;
+        self.under_way = None;
+        self.looking = None;
+        self.has_names = false;
+    }
+
     fn send(&self, message: &ToWorker, attached: &JsValue) {
         let packed = protocol::pack(message, attached);
         if let (Some(worker), Some((data, transfer))) = (&self.worker, packed) {
