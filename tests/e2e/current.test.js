@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { inflateRawSync } from 'node:zlib';
 import { test } from 'node:test';
-import { answered, dropFile, openExample, openPage, opened, paste, unfoldMessage, useBrowser } from './browser.js';
+import { answered, dropFile, openExample, openPage, opened, paste, unfoldMessage, until, useBrowser } from './browser.js';
 
 const browser = useBrowser();
 
@@ -148,17 +148,16 @@ test('what a model, a recipe or a message brought goes with it, and what was cho
   const set = async () => stateOf(await page.url());
   await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
   await paste(page, SMI_T4);
-  await page.locator('.headline-lead', { hasText: 'a T4 set to' }).or(page.locator('.headline-lead', { hasText: 'T4' })).first().waitFor();
-  assert.equal((await set()).device, 't4');
+  await until(page, 'the GPU of the message in the address', async () => (await set()).device === 't4');
   await dropFile(page, { name: 'axolotl.yaml', bytes: Buffer.from(AXOLOTL) });
   await opened(page, 'Llama-3.2-1B');
   await answered(page);
-  const recipe = await set();
-  assert.ok(recipe.lora, JSON.stringify(recipe));
+  await until(page, 'the adapters of the recipe in the address', async () => (await set()).lora);
   assert.equal(await page.locator('#message', { hasText: 'This machine has' }).count(), 0);
   await dropFile(page, 'models/train/resnet18.onnx');
   await opened(page, 'resnet18');
   await answered(page);
+  await until(page, 'the next file in the address', async () => (await set()).file === 'resnet18.onnx' || !(await set()).lora);
   const next = await set();
   for (const brought of ['lora', 'loss', 'quantize', 'capacity', 'other-processes', 'device', 'dropout']) {
     assert.equal(next[brought], undefined, `${brought}: ${JSON.stringify(next)}`);

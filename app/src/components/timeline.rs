@@ -320,8 +320,8 @@ fn axis_choice(known: Memo<Known>, by_time: RwSignal<bool>) -> impl IntoView {
     view! {
         // Its place is kept until times are known.
         <div
-            class="choice timeline-axis"
-            class:timeline-axis-unknown=move || known.with(|known| known.0.is_none())
+            class="choice timeline-by"
+            class:timeline-by-unknown=move || known.with(|known| known.0.is_none())
             role="group"
             aria-label=tr("Axis")
         >
