@@ -78,8 +78,9 @@ pub fn headline_with(report: &Report, reach: Reach) -> Headline {
         // How far the batch can go is unknown of a lower bound.
         _ if report.is_open() => None,
         Reach::NotAsked => None,
-        // As long as what will stand there, so that nothing moves then.
-        Reach::OnItsWay => Some(reach_on_its_way(&device.name)),
+        Reach::OnItsWay => {
+            Some(Sentence::of("Largest batch on {gpu}: ….").with("gpu", with_article(&device.name)))
+        }
         Reach::Found(largest) => Some(largest_batch(&device.name, largest)),
     };
     let rest = [
@@ -263,26 +264,13 @@ pub fn batch(size: u64) -> String {
 /// How far the batch can go on a device.
 pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
     let LargestBatch { likely, without_flush, .. } = largest;
-    let sentence = reach(likely, without_flush, largest.only_with_flush());
-    let [likely, best, flushing] = [likely, without_flush, largest.with_flush]
-        .map(|found| found.map_or_else(String::new, batch));
-    with_numbers(sentence, device, [likely, best, flushing, largest.chance.to_string()])
-}
-
-/// The same while it is on its way: as long as the longest sentence.
-fn reach_on_its_way(device: &str) -> Sentence {
-    with_numbers(reach(Some(0), Some(1), Some(2)), device, ["…"; 4].map(str::to_owned))
-}
-
-/// The sentence for the batches that are likely to fit, that fit at best, and that fit only with flushes.
-fn reach(likely: Option<u64>, at_best: Option<u64>, flushing: Option<u64>) -> Sentence {
-    let english = match (likely, at_best, flushing) {
-        (Some(_), Some(_), None) if likely == at_best => "Largest batch on {gpu}: {likely}.",
+    let english = match (likely, without_flush, largest.only_with_flush()) {
+        (Some(_), Some(_), None) if likely == without_flush => "Largest batch on {gpu}: {likely}.",
         (Some(_), Some(_), None) => {
             "Largest batch on {gpu}: {likely} with a chance of 90 %, {batch} with one of {chance} %."
         }
         // One number is stated once, with the chance that it has.
-        (Some(_), _, Some(_)) if likely == at_best => {
+        (Some(_), _, Some(_)) if likely == without_flush => {
             "Largest batch on {gpu}: {batch} with a chance of {chance} %, or {flushing} if PyTorch flushes its cache."
         }
         (Some(_), _, _) => {
@@ -299,17 +287,11 @@ fn reach(likely: Option<u64>, at_best: Option<u64>, flushing: Option<u64>) -> Se
         (None, None, None) => "Not even a batch of 1 fits on {gpu}.",
     };
     Sentence::of(english)
-}
-
-/// A sentence about the largest batch with the batches that are likely, at best and with flushes, and a chance.
-fn with_numbers(sentence: Sentence, device: &str, numbers: [String; 4]) -> Sentence {
-    let [likely, best, flushing, chance] = numbers;
-    sentence
         .with("gpu", with_article(device))
-        .with("likely", likely)
-        .with("chance", chance)
-        .with("batch", best)
-        .with("flushing", flushing)
+        .with("likely", likely.map_or_else(String::new, batch))
+        .with("chance", largest.chance)
+        .with("batch", without_flush.map_or_else(String::new, batch))
+        .with("flushing", largest.with_flush.map_or_else(String::new, batch))
 }
 
 /// What the peak mostly consists of. Nothing where not all of it is known, or what it was for.
