@@ -150,7 +150,7 @@ test('what a model, a recipe or a message brought goes with it, and what was cho
   await paste(page, SMI_T4);
   await until(page, 'the GPU of the message in the address', async () => (await set()).device === 't4');
   await dropFile(page, { name: 'axolotl.yaml', bytes: Buffer.from(AXOLOTL) });
-  await opened(page, 'Llama-3.2-1B');
+  await opened(page, 'axolotl');
   await answered(page);
   await until(page, 'the adapters of the recipe in the address', async () => (await set()).lora);
   assert.equal(await page.locator('#message', { hasText: 'This machine has' }).count(), 0);
