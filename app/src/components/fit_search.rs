@@ -20,6 +20,8 @@ use crate::words::levers as words;
 pub(crate) fn FitSearch(
     /// The report that it begins at.
     report: Signal<Option<Arc<Report>>>,
+    /// The request whose answer counts.
+    current: Signal<Option<u64>>,
     /// How far it has come.
     search: RwSignal<Option<SearchState>>,
     /// It is wanted, or not any more.
@@ -62,7 +64,12 @@ pub(crate) fn FitSearch(
         }
         .into_any(),
     };
-    view! { <div class="fit-search">{move || report.get().map(inside)}</div> }
+    let is_waiting = move || current.get().is_none();
+    view! {
+        <div class="fit-search" class:waiting=is_waiting aria-busy=move || is_waiting().to_string()>
+            {move || report.get().map(inside)}
+        </div>
+    }
 }
 
 fn plan_view(

@@ -85,8 +85,8 @@ fn label_view((label, (left, top)): Placed) -> impl IntoView {
     view! {
         <span
             class=class
-            style:left=length(left) + "%"
-            style:top=length(top) + "%"
+            style=("--left", length(left))
+            style=("--top", length(top))
         >
             {label.text}
         </span>

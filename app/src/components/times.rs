@@ -1,4 +1,8 @@
 //! How long a step takes: its figures, where the time goes, and every GPU by speed.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a part may not arrive, which the attribute adds to the result"
+)]
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -6,7 +10,9 @@ use std::sync::Arc;
 use highwater_core::Report;
 use highwater_core::time::Picoseconds;
 use leptos::prelude::*;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
+use super::later::Draw;
 use super::parts::column;
 use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
@@ -17,6 +23,15 @@ use crate::words::stated;
 /// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
 const EPOCH: u64 = 1_281_167;
 
+/// What draws the times.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(sections, fallible)]
+pub(super) fn times_view() -> Result<Draw<TimesViewProps>, SplitLoaderError> {
+    Ok(|props| TimesView(props).into_any())
+}
+
 /// The times of the run that is on the page.
 #[component]
 pub(crate) fn TimesView(
@@ -26,6 +41,8 @@ pub(crate) fn TimesView(
     report: Signal<Option<Arc<Report>>>,
     /// Every device, for the verdicts.
     devices: RwSignal<Vec<DeviceRow>>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
     /// Whether the panel is seen.
     shown: Signal<bool>,
     /// They are to be asked for.
@@ -37,10 +54,14 @@ pub(crate) fn TimesView(
         }
     });
     let epoch = RwSignal::new(EPOCH);
-    let body = move || match times.get().map(|timed| timed.answer) {
-        None => view! { <p>{tr("Asking…")}</p> }.into_any(),
-        Some(Err(reason)) => view! { <p>{stated(&reason)}</p> }.into_any(),
-        Some(Ok(times)) => told(&times, epoch, devices).into_any(),
+    let signs = Signs { devices, current };
+    // The section hides what is of other settings, and keeps its place.
+    let body = move || {
+        times.with(|timed| match timed.as_ref().map(Timed::last) {
+            None => view! { <p>{tr("Asking…")}</p> }.into_any(),
+            Some(Err(reason)) => view! { <p>{stated(reason)}</p> }.into_any(),
+            Some(Ok(times)) => told(times, epoch, signs).into_any(),
+        })
     };
     view! {
         <section class="panel times" aria-labelledby="times-title">
@@ -50,11 +71,14 @@ pub(crate) fn TimesView(
     }
 }
 
-fn told(
-    times: &Times,
-    epoch: RwSignal<u64>,
+/// The verdicts whose signs stand before the names of GPUs.
+#[derive(Clone, Copy)]
+struct Signs {
     devices: RwSignal<Vec<DeviceRow>>,
-) -> impl IntoView + use<> {
+    current: Signal<Option<u64>>,
+}
+
+fn told(times: &Times, epoch: RwSignal<u64>, signs: Signs) -> impl IntoView + use<> {
     let (step, samples) = (times.step, times.samples.max(1));
     let lasts = move || {
         let steps = epoch.get().div_ceil(samples);
@@ -77,7 +101,7 @@ fn told(
             {times.has_epochs.then(|| epochs(epoch, lasts))}
         </dl>
         {notes.collect_view()}
-        {times.sheets.iter().map(|known| sheet(known, devices)).collect_view()}
+        {times.sheets.iter().map(|known| sheet(known, signs)).collect_view()}
     }
 }
 
@@ -109,7 +133,7 @@ fn epochs(epoch: RwSignal<u64>, lasts: impl Fn() -> String + Send + 'static) -> 
     }
 }
 
-fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + use<> {
+fn sheet(sheet: &Sheet, signs: Signs) -> impl IntoView + use<> {
     let title = phrase(&sheet.title);
     let heads = sheet.heads.iter().enumerate();
     let heads = heads.map(|(at, head)| column(phrase(head), at > 0)).collect_view();
@@ -119,7 +143,7 @@ fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + us
         view! {
             <tr class:times-chosen=row.chosen>
                 <th scope="row">
-                    {named(row, devices)}
+                    {named(row, signs)}
                     <span class="times-bar" aria-hidden="true" style:width=width></span>
                 </th>
                 {cells.collect_view()}
@@ -141,12 +165,15 @@ fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + us
 }
 
 /// A name, and before that of a GPU the sign of whether the run fits there: verdicts are known before times.
-fn named(row: &Row, devices: RwSignal<Vec<DeviceRow>>) -> String {
+fn named(row: &Row, signs: Signs) -> String {
     let name = phrase(&row.name);
-    let verdict = devices.with_untracked(|rows| {
-        let mut rows = rows.iter();
-        let known = rows.find(|known| known.device.with_value(|device| device.id == row.gpu))?;
-        known.verdict.with_untracked(|known| Some(known.as_ref()?.1.verdict))
+    let verdict = untrack(|| {
+        let current = signs.current.get();
+        signs.devices.with(|rows| {
+            let mut rows = rows.iter();
+            let known = rows.find(|known| known.device.with_value(|device| device.id == row.gpu));
+            known?.known_verdict(current)
+        })
     });
     match verdict {
         Some(verdict) => [format::verdict_symbol(verdict), "\u{a0}", &name].concat(),
@@ -154,9 +181,13 @@ fn named(row: &Row, devices: RwSignal<Vec<DeviceRow>>) -> String {
     }
 }
 
-/// The time in one sentence, for the answer; the place stays where it is not known yet.
-pub(super) fn line(times: Option<Timed>) -> Option<String> {
-    Some(phrase(&times?.answer.ok()?.lead))
+/// The time in one sentence, for the answer: that it is on its way, until it is known.
+pub(super) fn line(times: RwSignal<Option<Timed>>, current: Option<u64>) -> Option<String> {
+    times.with(|timed| match timed.as_ref().and_then(|timed| timed.at(current)) {
+        None => Some(tr("A step takes ….")),
+        Some(Ok(times)) => Some(phrase(&times.lead)),
+        Some(Err(_)) => None,
+    })
 }
 
 /// What a suggestion costs: `+31 % time for each sample`.
