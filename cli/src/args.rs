@@ -596,6 +596,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     pub(crate) socket: Option<PathBuf>,
 
+    /// Rights of the socket, in octal: who may write to it may ask. With 666 all users may who can enter its folder;
+    /// 660 leaves the owner and the group, 600 the owner
+    #[arg(long, value_name = "MODE", value_parser = rights, requires = "socket", default_value = "666")]
+    pub(crate) socket_mode: u32,
+
     /// Allow an address that other machines can reach; the server asks nobody for a password
     #[arg(long)]
     pub(crate) public: bool,
@@ -612,7 +617,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "64")]
     pub(crate) queue: NonZeroUsize,
 
-    /// Connections at once; more wait
+    /// Connections at once. For one more, the one is closed whose client has let the server wait the longest
     #[arg(long, value_name = "N", default_value = "256")]
     pub(crate) connections: NonZeroUsize,
 
@@ -862,6 +867,12 @@ Exit status:
 /// The id of a device as people type it: `3090`.
 fn device(text: &str) -> Result<String, Error> {
     device::typed(text).map(|device| device.id.to_owned())
+}
+
+/// Rights of a file, in octal.
+fn rights(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "write three octal digits, such as 660".to_owned())
 }
 
 fn tokens(text: &str) -> Result<u64, String> {
