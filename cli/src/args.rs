@@ -486,7 +486,7 @@ impl Estimate {
     /// The run that is asked about. Its GPU is that of `--device`, else the first that any flag names.
     pub(crate) fn config(&self, model: &Model) -> Result<Config, Error> {
         let mut defaults = model.defaults().clone();
-        let named = self.devices.first().or(self.require.first());
+        let named = self.devices.iter().chain(&self.require).next();
         if let Some(first) = named.filter(|_| !self.training.states("device")) {
             defaults.choose_device(first);
         }
@@ -761,11 +761,11 @@ impl Training {
 
     /// What the command line states, else what a configuration of the model does.
     pub(crate) fn over(&self, defaults: &Config, model: &Model) -> Result<Config, Error> {
-        let mut config = model.with_dims(defaults, &self.dims.all()?)?;
+        let mut config = defaults.clone();
         for (setting, text) in &self.settings.0 {
             setting.set(&mut config, text)?;
         }
-        Ok(config)
+        model.with_dims(&config, &self.dims.all()?)
     }
 }
 

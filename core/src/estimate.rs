@@ -330,10 +330,20 @@ impl Model {
         config: &Config,
         given: &BTreeMap<String, u64>,
     ) -> Result<Config, Error> {
-        let open = self.open_dims();
-        let mut dims = infer::own_sizes(&open, &config.dims)?;
-        dims.extend(infer::own_sizes(&open, given)?);
-        Ok(Config { dims, ..config.clone() })
+        let own = |open: &[OpenDim]| -> Result<BTreeMap<String, u64>, Error> {
+            let mut dims = infer::own_sizes(open, &config.dims)?;
+            dims.extend(infer::own_sizes(open, given)?);
+            Ok(dims)
+        };
+        let mut named = config.clone();
+        named.dims = if let Ok(dims) = own(&self.open_dims()) {
+            dims
+        } else {
+            // Another task or pass has other sizes, such as the number of classes.
+            named.dims.extend(given.clone());
+            own(&infer::open_dims(&*self.graph_for(named.code())?))?
+        };
+        Ok(named)
     }
 
     /// The whole answer for one configuration on its device.

@@ -416,7 +416,8 @@ mod tests {
         };
         let name = "mlp.yaml".to_owned();
         let (ranks, devices) = (Vec::new(), Vec::new());
-        let answer = Answer { name, batch: None, report, ranks, recipe: None, devices };
+        let require = highwater_core::export::Requirement::default();
+        let answer = Answer { name, batch: None, report, ranks, recipe: None, devices, require };
         let picture = svg(&answer, &words, &Palette::light());
         expect_test::expect_file!["../tests/mlp.svg"].assert_eq(&picture);
     }

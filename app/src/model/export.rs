@@ -112,7 +112,7 @@ pub(crate) fn pickled(packed: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use highwater_core::estimate::{LargestBatch, Stages};
-    use highwater_core::export::DeviceAnswer;
+    use highwater_core::export::{DeviceAnswer, Requirement};
     use highwater_core::{Config, open};
 
     #[test]
@@ -137,6 +137,7 @@ mod tests {
             ranks: Vec::new(),
             recipe: None,
             devices,
+            require: Requirement::default(),
         };
         for form in FORMS.iter().filter(|form| ![PICTURE, SNAPSHOT].contains(&form.id)) {
             let text = written(form.id, &answer, &words, &Palette::light());

@@ -125,6 +125,10 @@ fn examples(page: &str, text: &str) -> Vec<Example> {
     found
 }
 
+fn ends_with(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|end| end == ending)
+}
+
 fn is_ours(line: &str) -> bool {
     ["highwater ", "echo ", "nvidia-smi ", "/usr/bin/time"]
         .iter()
@@ -135,7 +139,7 @@ fn is_ours(line: &str) -> bool {
 fn pages() -> Vec<(String, String)> {
     let docs = fs::read_dir(Path::new(ROOT).join("docs")).unwrap();
     let names = docs.map(|entry| format!("docs/{}", entry.unwrap().file_name().display()));
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    let mut names: Vec<String> = names.filter(|name| ends_with(Path::new(name), "md")).collect();
     names.sort_unstable();
     names.insert(0, "README.md".to_owned());
     let read = |name: String| {
@@ -154,7 +158,7 @@ fn reader(name: &str) -> PathBuf {
     }
     for (name, of) in FILES {
         let of = checkout.join(of);
-        let is_packed = of.extension().is_some_and(|end| end == "gz") && !name.ends_with(".gz");
+        let is_packed = ends_with(&of, "gz") && !ends_with(Path::new(name), "gz");
         if is_packed {
             let mut packed = GzDecoder::new(fs::File::open(&of).unwrap());
             io::copy(&mut packed, &mut fs::File::create(root.join(name)).unwrap()).unwrap();

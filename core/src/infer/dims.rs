@@ -467,7 +467,7 @@ pub(crate) fn own_sizes(
             );
             return Err(Error::new(ErrorKind::BadConfig, message));
         }
-        let other = given.get(&dim.name).filter(|&&other| dim.name != *name && other != size);
+        let other = given.get(&dim.name).filter(|_| dim.name != *name);
         if let Some(other) = other {
             let message = say!(
                 "two sizes of `{dim}` are given: {other}, and {size} as `{name}`; leave one out",

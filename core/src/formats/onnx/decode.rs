@@ -456,8 +456,8 @@ fn dense(values: &TensorProto, dims: &[i64]) -> Result<Literal, Error> {
 fn negative(declared: &TypeProto) -> Option<i64> {
     let tensor = declared.has_tensor_type().then(|| declared.tensor_type())?;
     let dims = &tensor.shape.as_ref()?.dim;
-    let mut sizes = dims.iter().filter(|dim| dim.has_dim_value()).map(|dim| dim.dim_value());
-    sizes.find(|&size| size < -1)
+    dims.iter()
+        .find_map(|dim| Some(dim.dim_value()).filter(|&size| dim.has_dim_value() && size < -1))
 }
 
 fn declared_type(declared: &TypeProto) -> DeclaredType {
