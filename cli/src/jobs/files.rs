@@ -12,7 +12,7 @@ use super::pool::STACK;
 use crate::named;
 
 /// COUNT: threads that read files at once. One whose file system does not answer stays until it does.
-const READERS: usize = 64;
+const READERS: usize = 16;
 
 /// Which files a job may name.
 #[derive(Clone, Debug)]
@@ -200,7 +200,7 @@ mod tests {
             messages.extend(result.err().map(|failure| failure.message));
         }
         let last = messages.pop().unwrap_or_default();
-        assert!(last.starts_with("64 other files"), "{last}");
+        assert!(last.starts_with("16 other files"), "{last}");
         assert!(messages.iter().all(|message| message.starts_with("this file was not")));
         drop(end);
     }

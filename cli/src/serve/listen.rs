@@ -34,7 +34,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
-use self::waiting::{Answering, Arriving, Connection, Waiting};
+use self::waiting::{Answering, Arriving, Connection, Waiting, Watched};
 
 /// SIZE: bytes of a request's head.
 const HEAD: usize = 16 << 10;
@@ -132,7 +132,8 @@ impl Listener {
         match self {
             Self::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // One that was reset meanwhile ends when it is read.
+                stream.set_nodelay(true).ok();
                 Ok(Box::new(stream))
             }
             #[cfg(unix)]
@@ -168,22 +169,23 @@ pub(super) async fn run(listener: Listener, router: Router, limits: Limits) -> R
     http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_buf_size(HEAD);
     loop {
         let next = async {
-            let stream = listener.accept().await;
-            (stream, place(&places, &waiting).await)
+            let stream = listener.accept().await?;
+            Ok::<_, io::Error>((stream, place(&places, &waiting).await))
         };
-        let (stream, place) = tokio::select! {
+        let next = tokio::select! {
             next = next => next,
             () = &mut stop => break,
         };
-        let Ok(stream) = stream else {
+        let Ok((stream, place)) = next else {
             sleep(PAUSE).await;
             continue;
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.write));
         let client = waiting.enter();
+        let stream = Watched::new(Box::pin(stream), &client);
         let service = service(&router, &client);
-        let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             tokio::select! {
@@ -210,7 +212,7 @@ async fn place(places: &Arc<Semaphore>, waiting: &Waiting) -> Option<OwnedSemaph
 }
 
 /// The service for a connection, which does not wait for its client from when a request has arrived until its answer is
-/// taken.
+/// made.
 fn service(
     router: &Router,
     client: &Arc<Connection>,

@@ -1,14 +1,17 @@
 //! [`Waiting`]: the connections that wait for their clients.
 //!
-//! A connection waits until a whole request has arrived, and again from when the answer was taken. In between it is the
-//! client that waits, and the connection is left alone.
+//! A connection waits until a whole request has arrived, while the client does not read the answer, and again from when
+//! the answer is made. At any other time it is the client that waits, and the connection is left alone.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
 /// The connections that wait for their clients, in the order in which they began to.
@@ -33,17 +36,27 @@ struct Queue {
 #[derive(Debug)]
 pub(super) struct Connection {
     waiting: Waiting,
-    /// Its turn, while it waits for its client.
-    turn: Mutex<Option<u64>>,
+    state: Mutex<State>,
     closed: Arc<Notify>,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Default)]
+struct State {
+    /// The client has to send a request, or the rest of one.
+    asks: bool,
+    /// The client has to read.
+    answers: bool,
+    /// Its turn, while it waits for its client.
+    turn: Option<u64>,
 }
 
 impl Waiting {
     /// A new connection, which waits.
     pub(super) fn enter(&self) -> Arc<Connection> {
         let connection =
-            Connection { waiting: self.clone(), turn: Mutex::default(), closed: Arc::default() };
-        connection.wait();
+            Connection { waiting: self.clone(), state: Mutex::default(), closed: Arc::default() };
+        connection.change(|state| state.asks = true);
         Arc::new(connection)
     }
 
@@ -70,35 +83,100 @@ impl Connection {
         self.closed.notified().await;
     }
 
-    /// It waits for its client.
-    fn wait(&self) {
-        let closed = Arc::clone(&self.closed);
-        let turn = self.waiting.queue(|queue| {
-            let turn = queue.next;
-            queue.next = turn.saturating_add(1);
-            queue.turns.insert(turn, closed);
-            turn
-        });
-        self.replace(Some(turn));
-        self.waiting.0.more.notify_one();
-    }
-
-    /// Its client waits for it.
-    fn work(&self) {
-        self.replace(None);
-    }
-
-    fn replace(&self, turn: Option<u64>) {
-        let mut own = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = std::mem::replace(&mut *own, turn) {
-            self.waiting.queue(|queue| queue.turns.remove(&before));
+    /// Changes what it waits for. It keeps its turn as long as it waits for anything.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        let waits = state.asks || state.answers;
+        match state.turn {
+            None if waits => {
+                let closed = Arc::clone(&self.closed);
+                state.turn = Some(self.waiting.queue(|queue| {
+                    let turn = queue.next;
+                    queue.next = turn.saturating_add(1);
+                    queue.turns.insert(turn, closed);
+                    turn
+                }));
+                self.waiting.0.more.notify_one();
+            }
+            Some(turn) if !waits => {
+                self.waiting.queue(|queue| queue.turns.remove(&turn));
+                state.turn = None;
+            }
+            _ => {}
         }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.work();
+        self.change(|state| *state = State { turn: state.turn, ..State::default() });
+    }
+}
+
+/// The stream of a connection, which waits for its client while nothing more can be written.
+#[derive(Debug)]
+pub(super) struct Watched<S> {
+    stream: S,
+    connection: Arc<Connection>,
+    is_blocked: bool,
+}
+
+impl<S: Unpin> Watched<S> {
+    pub(super) fn new(stream: S, connection: &Arc<Connection>) -> Self {
+        Self { stream, connection: Arc::clone(connection), is_blocked: false }
+    }
+
+    /// What a write has led to.
+    fn wrote<T>(&mut self, result: Poll<T>) -> Poll<T> {
+        let is_blocked = result.is_pending();
+        if is_blocked != self.is_blocked {
+            self.is_blocked = is_blocked;
+            self.connection.change(|state| state.answers = is_blocked);
+        }
+        result
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.wrote(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.wrote(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -112,7 +190,7 @@ pub(super) struct Arriving {
 impl Arriving {
     pub(super) fn new(body: Incoming, connection: &Arc<Connection>) -> Self {
         if body.is_end_stream() {
-            connection.work();
+            connection.change(|state| state.asks = false);
         }
         Self { body, connection: Arc::clone(connection) }
     }
@@ -128,7 +206,7 @@ impl Body for Arriving {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if frame.is_none() || self.body.is_end_stream() {
-            self.connection.work();
+            self.connection.change(|state| state.asks = false);
         }
         Poll::Ready(frame)
     }
@@ -177,7 +255,7 @@ impl Body for Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.connection.wait();
+        self.connection.change(|state| state.asks = true);
     }
 }
 
@@ -196,12 +274,23 @@ mod tests {
         let waiting = Waiting::default();
         let mut connections: Vec<_> = (0..3).map(|_| waiting.enter()).collect();
         assert_eq!(next(&waiting, &connections), Some(0));
-        connections[0].work();
+        let change = |at: usize, asks: bool, answers: bool| {
+            connections[at].change(|state| (state.asks, state.answers) = (asks, answers));
+        };
+        change(0, false, false);
         assert_eq!(next(&waiting, &connections), Some(1));
-        connections[0].wait();
-        connections[1].work();
+        change(0, true, false);
+        change(1, false, false);
         assert_eq!(next(&waiting, &connections), Some(2));
-        connections[2].work();
+        // It does not read, and then sends nothing: it waits for its client all the time.
+        change(1, false, true);
+        change(0, false, false);
+        change(0, true, false);
+        change(1, true, true);
+        change(1, true, false);
+        change(2, false, false);
+        assert_eq!(next(&waiting, &connections), Some(1));
+        connections.remove(1);
         assert_eq!(next(&waiting, &connections), Some(0));
         connections.remove(0);
         assert_eq!(next(&waiting, &connections), None);
