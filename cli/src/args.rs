@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{IntErrorKind, NonZeroU32, NonZeroU64, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
@@ -773,19 +774,33 @@ impl Training {
 #[derive(Debug)]
 struct Settings(Vec<(&'static Setting, String)>);
 
+/// Flags, and what switches each off, as in other programs: `--no-ema` is `--ema=false`.
+static NEGATIONS: LazyLock<Vec<(&Setting, String)>> = LazyLock::new(|| {
+    let flags = SETTINGS.iter().filter(|setting| setting.kind == Kind::Flag);
+    flags.map(|setting| (setting, format!("no-{}", setting.name))).collect()
+});
+
 /// A flag without a value that is short for a setting.
 const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-last");
 
 impl Args for Settings {
     fn augment_args(command: Command) -> Command {
         let (short, of, value) = SHORT;
-        command.next_help_heading("Training").args(SETTINGS.iter().flat_map(|setting| {
-            let short = (setting.name == of).then(|| {
-                let flag = Arg::new(short).long(short).action(ArgAction::SetTrue);
-                flag.conflicts_with(of).help(format!("Short for `--{of} {value}`"))
-            });
-            [argument(setting)].into_iter().chain(short)
-        }))
+        command
+            .next_help_heading("Training")
+            .args(SETTINGS.iter().flat_map(|setting| {
+                let short = (setting.name == of).then(|| {
+                    let flag = Arg::new(short).long(short).action(ArgAction::SetTrue);
+                    flag.conflicts_with(of).help(format!("Short for `--{of} {value}`"))
+                });
+                [argument(setting)].into_iter().chain(short)
+            }))
+            .args(NEGATIONS.iter().map(|(setting, negation)| {
+                let negation = negation.as_str();
+                let flag = Arg::new(negation).long(negation).action(ArgAction::SetTrue).hide(true);
+                flag.conflicts_with(setting.name)
+                    .help(format!("Short for `--{}=false`", setting.name))
+            }))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -798,13 +813,12 @@ impl FromArgMatches for Settings {
         let is_given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
         let given = SETTINGS.iter().filter(|setting| is_given(setting.name));
         let text = |setting: &Setting| {
-            if setting.kind == Kind::Flag {
-                return "true".to_owned();
-            }
             let values = matches.get_many::<String>(setting.name).unwrap_or_default();
             values.map(String::as_str).collect::<Vec<_>>().join("\n")
         };
         let mut settings: Vec<_> = given.map(|setting| (setting, text(setting))).collect();
+        let negated = NEGATIONS.iter().filter(|(_, negation)| is_given(negation.as_str()));
+        settings.extend(negated.map(|(setting, _)| (*setting, "false".to_owned())));
         let (short, of, value) = SHORT;
         if is_given(short) {
             settings.extend(Setting::named(of).map(|setting| (setting, value.to_owned())));
@@ -822,7 +836,9 @@ impl FromArgMatches for Settings {
 fn argument(setting: &'static Setting) -> Arg {
     let argument = Arg::new(setting.name).long(setting.name).help(setting.help());
     if setting.kind == Kind::Flag {
-        return argument.action(ArgAction::SetTrue);
+        // A name or a recipe may switch it on: `--ema=false` switches it off.
+        let argument = argument.value_name("false").value_parser(checked(setting));
+        return argument.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
     let argument = argument.value_name(setting.variable());
     let usual = setting.value(&Config::default()).text();
