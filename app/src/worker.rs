@@ -245,6 +245,7 @@ impl Desk {
             ToWorker::Open { generation, name, config, wanted, edited } => {
                 // Fails only for values that cannot be cloned, and numbers always can.
                 drop(scope().post_message(&JsValue::from_f64(BEGUN)));
+                let wanted = wanted.map(|wanted| *wanted);
                 let request = Request { generation, name, config, wanted, edited, text: None };
                 self.read(request, attached);
             }
@@ -339,6 +340,7 @@ impl Desk {
     fn read(&mut self, mut request: Request, attached: JsValue) {
         if self.lacks_ranks(request.wanted.as_ref().unwrap_or(&request.config)) {
             let Request { generation, name, config, wanted, edited, .. } = request;
+            let wanted = wanted.map(Box::new);
             let message = ToWorker::Open { generation, name, config, wanted, edited };
             return spawn_local(with_ranks(message, attached));
         }

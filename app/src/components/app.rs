@@ -749,7 +749,7 @@ fn of_now<T: Send + Sync + 'static>(
     Signal::derive(move || {
         let current = derived.current.get();
         known.with(|known| {
-            known.as_ref().map_or(current.is_some(), |known| known.at(current).is_some())
+            known.as_ref().map_or_else(|| current.is_some(), |known| known.at(current).is_some())
         })
     })
 }
@@ -852,10 +852,10 @@ fn open_one_by_one(state: State, open: Callback<File>, files: Vec<File>) {
 /// `model.onnx`: no weights are read, so it is part of that model.
 fn is_data_of_another(name: &str, all: &[String]) -> bool {
     let is_of = |model: &String| {
-        let rest = name.strip_prefix(model.trim_end_matches(".onnx")).unwrap_or_default();
-        let rest = rest.strip_prefix(".onnx").unwrap_or(rest);
-        model.ends_with(".onnx")
-            && [".data", "_data", ".bin", ".weight"].iter().any(|end| rest.starts_with(end))
+        let rest = model.strip_suffix(".onnx").and_then(|stem| name.strip_prefix(stem));
+        let rest = rest.map(|rest| rest.strip_prefix(".onnx").unwrap_or(rest));
+        let ends = [".data", "_data", ".bin", ".weight"];
+        rest.is_some_and(|rest| ends.iter().any(|end| rest.starts_with(end)))
     };
     all.iter().any(is_of)
 }

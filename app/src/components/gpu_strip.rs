@@ -10,7 +10,7 @@ use web_sys::Element;
 
 use super::gpu_table::verdict_class;
 use crate::model::protocol::Device;
-use crate::model::state::DeviceRow;
+use crate::model::state::{DeviceRow, Searched};
 use crate::words;
 use crate::words::format::{self, length, share};
 use crate::words::keep;
@@ -246,7 +246,7 @@ fn Largest(
     on_batch: Callback<(String, u64)>,
 ) -> impl IntoView {
     let id = row.device.with_value(|device| device.id.clone());
-    let known = move || row.reach(current.get()).flatten();
+    let known = move || row.reach(current.get()).found();
     let is_open = move || row.known_verdict(current.get()) == Some(Verdict::NotKnown);
     let proposed = move || known().and_then(LargestBatch::proposed).filter(|_| !is_open());
     let choose = move |_| {
@@ -285,15 +285,15 @@ fn need(known: &DeviceVerdict) -> impl IntoView + use<> {
 }
 
 /// The largest batch.
-fn batch(known: Option<Option<LargestBatch>>, is_open: bool) -> impl IntoView + use<> {
+fn batch(known: Searched, is_open: bool) -> impl IntoView + use<> {
     let text = match known {
-        None => "…".to_owned(),
-        Some(None) => String::new(),
-        Some(Some(largest)) => {
+        Searched::Pending => "…".to_owned(),
+        Searched::Done(None) => String::new(),
+        Searched::Done(Some(largest)) => {
             let verdict = if is_open { Verdict::NotKnown } else { Verdict::Fits };
             keep::largest_batch(largest, verdict)
         }
     };
-    let unsearched = known.is_none().then(|| tr("largest batch not searched"));
+    let unsearched = (known == Searched::Pending).then(|| tr("largest batch not searched"));
     view! { <span data-unsearched=unsearched>{text}</span> }
 }

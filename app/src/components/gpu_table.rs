@@ -11,7 +11,7 @@ use leptos::prelude::*;
 
 use super::ladder::Ladder;
 use super::parts::size;
-use crate::model::state::DeviceRow;
+use crate::model::state::{DeviceRow, Searched};
 use crate::model::theme::Theme;
 use crate::words::format::{self, length, share};
 use crate::words::language::{fill, tr};
@@ -291,9 +291,9 @@ fn Row(
     let batch = move || {
         let current = current.get();
         match row.reach(current) {
-            None => "…".to_owned(),
-            Some(None) => "–".to_owned(),
-            Some(Some(largest)) => {
+            Searched::Pending => "…".to_owned(),
+            Searched::Done(None) => "–".to_owned(),
+            Searched::Done(Some(largest)) => {
                 let is_bound = row.known_verdict(current) == Some(Verdict::NotKnown);
                 let most = if is_bound { "≤\u{a0}" } else { "" };
                 let size = largest.likely.or(largest.without_flush);
@@ -302,7 +302,7 @@ fn Row(
         }
     };
     let flushing = move || {
-        let largest = row.reach(current.get()).flatten();
+        let largest = row.reach(current.get()).found();
         let farther = largest.map(|largest| {
             let best = largest.without_flush.filter(|_| largest.likely != largest.without_flush);
             let best = best.map(|batch| fill("{n} at best", &[("n", &format::batch(batch))]));
@@ -398,7 +398,7 @@ fn sorted(rows: &[DeviceRow], key: Key, descending: bool) -> Vec<usize> {
             let known = row.verdict.with(|known| {
                 known
                     .as_ref()
-                    .map(|known| known.last())
+                    .map(Computed::last)
                     .map(|v| (v.usable().0, i128::from(v.usable().0) - i128::from(v.need.0)))
             });
             (position, row.device.with_value(|device| device.name.clone()), known)

@@ -62,9 +62,9 @@ pub(crate) fn TrendView(
 ) -> impl IntoView {
     // The section hides a curve of other settings, and keeps its place.
     let curve = Memo::new(move |_| {
-        newest
-            .with(|newest| newest.as_ref().map(|newest| newest.last().clone()))
-            .unwrap_or_default()
+        newest.with(|newest| {
+            newest.as_ref().map_or_else(Trend::default, |newest| newest.last().clone())
+        })
     });
     let second_id = RwSignal::new(String::new());
     let size = move || {
@@ -241,7 +241,7 @@ fn limit(rows: &[DeviceRow], id: &str, is_batch: bool, current: Option<u64>) -> 
         let allowed = verdict.allowed.map_or(limit, |allowed| allowed + verdict.context);
         (verdict.name.clone(), limit.min(allowed))
     })?;
-    let largest = row.reach(current).flatten().filter(|_| is_batch);
+    let largest = row.reach(current).found().filter(|_| is_batch);
     Some(Limit { name, room, largest })
 }
 

@@ -249,7 +249,7 @@ fn Lever(
     on_apply: Callback<Arc<Effected>>,
 ) -> impl IntoView {
     let inside = move |known: Arc<Effected>, is_current: bool| {
-        let Effected { before, pulled, slower, .. } = &*known;
+        let Effected { before, pulled, slower } = &*known;
         let (outcome, title) = (&pulled.outcome, tr(&pulled.title));
         let after = &outcome.verdict;
         let time = slower.map(times::cost);

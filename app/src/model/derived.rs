@@ -10,7 +10,7 @@ use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use crate::model::protocol::Finding;
-use crate::model::state::{Answer, ConfigProblem, DeviceRow, SourceText, State, Timed};
+use crate::model::state::{Answer, ConfigProblem, DeviceRow, Searched, SourceText, State, Timed};
 
 /// How many devices the run survives on, of how many that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,8 @@ impl Derived {
             };
             let waits = |row: &DeviceRow| {
                 let is_carded = row.device.with_value(|device| is_carded(&device.id));
-                let is_searching = is_carded && has_batch(state) && row.reach(current).is_none();
+                let is_searching =
+                    is_carded && has_batch(state) && row.reach(current) == Searched::Pending;
                 row.known_verdict(current).is_none() || is_searching
             };
             let is_timing = || {
@@ -202,12 +203,11 @@ fn count(state: State, current: Option<u64>) -> Count {
 fn reach(state: State, device: &str, current: Option<u64>) -> Reach {
     let known = state.devices.with(|rows| {
         let row = rows.iter().find(|row| row.device.with_value(|known| known.id == device))?;
-        row.reach(current)
+        Some(row.reach(current))
     });
     match known {
-        Some(Some(largest)) => Reach::Found(largest),
-        Some(None) => Reach::NotAsked,
-        None if has_batch(state) => Reach::OnItsWay,
-        None => Reach::NotAsked,
+        Some(Searched::Done(found)) => found.map_or(Reach::NotAsked, Reach::Found),
+        None | Some(Searched::Pending) if has_batch(state) => Reach::OnItsWay,
+        _ => Reach::NotAsked,
     }
 }

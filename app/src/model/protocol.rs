@@ -63,7 +63,7 @@ pub(crate) enum ToWorker {
         /// Optimizer and device; dimensions named here are kept where the model has them.
         config: Config,
         /// The settings that it is to have, whatever it suggests itself.
-        wanted: Option<Config>,
+        wanted: Option<Box<Config>>,
         /// The text that is open already, as it is now after a keystroke.
         edited: bool,
     },

@@ -404,9 +404,29 @@ impl DeviceRow {
         self.judged(current, |known| known.verdict)
     }
 
-    /// How far the batch can go with the settings that count: nothing while the search is not done.
-    pub(crate) fn reach(&self, current: Option<u64>) -> Option<Option<LargestBatch>> {
-        self.largest.with(|known| known.as_ref()?.at(current).copied())
+    /// How far the batch can go with the settings that count.
+    pub(crate) fn reach(&self, current: Option<u64>) -> Searched {
+        let done = self.largest.with(|known| known.as_ref()?.at(current).copied());
+        done.map_or(Searched::Pending, Searched::Done)
+    }
+}
+
+/// The search for the largest batch on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Searched {
+    /// It is not done.
+    Pending,
+    /// What it found; nothing where there is no batch.
+    Done(Option<LargestBatch>),
+}
+
+impl Searched {
+    /// What it found so far.
+    pub(crate) fn found(self) -> Option<LargestBatch> {
+        match self {
+            Self::Pending => None,
+            Self::Done(found) => found,
+        }
     }
 }
 

@@ -94,6 +94,7 @@ pub(crate) struct Engine {
 
 /// The line's own memory; the user never sees it.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is about another thing that was sent")]
 struct Line {
     worker: Option<Worker>,
     ready: bool,
@@ -132,7 +133,7 @@ struct Line {
 /// A request to the worker.
 #[derive(Clone, Debug)]
 enum Request {
-    Open(Opening),
+    Open(Box<Opening>),
     Estimate(Wanted),
 }
 
@@ -310,7 +311,7 @@ impl Engine {
             // It was sent: has the worker seen it?
             match &line.under_way {
                 Some(Request::Open(opening)) if !line.has_begun => {
-                    line.open_next = Some(opening.clone());
+                    line.open_next = Some(Opening::clone(opening));
                 }
                 _ => return,
             }
@@ -467,12 +468,12 @@ impl Engine {
                 generation: line.generation,
                 name: opening.input.name(),
                 config: opening.config.clone(),
-                wanted: opening.wanted.clone(),
+                wanted: opening.wanted.clone().map(Box::new),
                 edited: opening.by == By::Typing,
             };
             line.send(&message, &opening.input.to_value());
             line.has_begun = false;
-            line.under_way = Some(Request::Open(opening));
+            line.under_way = Some(Request::Open(Box::new(opening)));
         } else if let Some(wanted) = line.estimate_next.take() {
             if line.good.as_ref().is_none_or(|(_, good)| *good == wanted) {
                 drop(line);
@@ -490,22 +491,27 @@ impl Engine {
         }
     }
 
+    /// The worker is ready.
+    fn begun(&self) {
+        self.line.borrow_mut().ready = true;
+        self.tell_my_gpu();
+        self.seek(false);
+        let engine = self.clone();
+        let fetch = move || {
+            if engine.state.opening.with_untracked(Option::is_none) {
+                engine.fetch_the_rest();
+            }
+        };
+        Timeout::new(QUIET, fetch).forget();
+    }
+
     fn receive(&self, message: FromWorker) {
         match message {
             FromWorker::Ready { devices } => {
                 if self.state.devices.with_untracked(Vec::is_empty) {
                     self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
                 }
-                self.line.borrow_mut().ready = true;
-                self.tell_my_gpu();
-                self.seek(false);
-                let engine = self.clone();
-                let fetch = move || {
-                    if engine.state.opening.with_untracked(Option::is_none) {
-                        engine.fetch_the_rest();
-                    }
-                };
-                Timeout::new(QUIET, fetch).forget();
+                self.begun();
             }
             FromWorker::Names { names } => {
                 // They could not be had: the next one who types asks again.
@@ -626,17 +632,14 @@ impl Engine {
         };
         let mut line = self.line.borrow_mut();
         line.is_bare = false;
-        match opening.own {
-            Some(own) => {
-                line.own = own;
-                line.brought = config.clone();
-            }
+        if let Some(own) = opening.own {
+            line.own = own;
+            line.brought = config.clone();
+        } else {
             // What the edited text changed is its own; all else is as it was.
-            None => {
-                let changed = |setting: &&Setting| !setting.is_same(&config, &opening.config);
-                let changed = SETTINGS.iter().filter(changed);
-                changed.for_each(|setting| setting.copy(&config, &mut line.brought));
-            }
+            let changed = |setting: &&Setting| !setting.is_same(&config, &opening.config);
+            let changed = SETTINGS.iter().filter(changed);
+            changed.for_each(|setting| setting.copy(&config, &mut line.brought));
         }
         line.good = Some((opening.input, wanted.clone()));
         line.good_text.clone_from(&text);

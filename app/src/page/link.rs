@@ -236,7 +236,7 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
             let known = rows.iter().filter_map(|row| {
                 let current = Some(answer.generation);
                 let verdict = row.judged(current, DeviceVerdict::clone)?;
-                let largest = row.reach(current).flatten();
+                let largest = row.reach(current).found();
                 Some(DeviceAnswer { verdict, largest: largest.unwrap_or_default() })
             });
             known.collect()
