@@ -11,6 +11,7 @@ use leptos::prelude::*;
 
 use super::ladder::Ladder;
 use super::parts::size;
+use crate::model::computed::Computed;
 use crate::model::state::{DeviceRow, Searched};
 use crate::model::theme::Theme;
 use crate::words::format::{self, length, share};
