@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{IntErrorKind, NonZeroU32, NonZeroU64, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
@@ -596,6 +597,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     pub(crate) socket: Option<PathBuf>,
 
+    /// Rights of the socket, in octal: who may write to it may ask. With 666 all users may who can enter its folder;
+    /// 660 leaves the owner and the group, 600 the owner
+    #[arg(long, value_name = "MODE", value_parser = rights, requires = "socket", default_value = "666")]
+    pub(crate) socket_mode: u32,
+
     /// Allow an address that other machines can reach; the server asks nobody for a password
     #[arg(long)]
     pub(crate) public: bool,
@@ -612,7 +618,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value = "64")]
     pub(crate) queue: NonZeroUsize,
 
-    /// Connections at once; more wait
+    /// Connections at once. For one more, the one is closed whose client has let the server wait the longest
     #[arg(long, value_name = "N", default_value = "256")]
     pub(crate) connections: NonZeroUsize,
 
@@ -768,19 +774,33 @@ impl Training {
 #[derive(Debug)]
 struct Settings(Vec<(&'static Setting, String)>);
 
+/// Flags, and what switches each off, as in other programs: `--no-ema` is `--ema=false`.
+static NEGATIONS: LazyLock<Vec<(&Setting, String)>> = LazyLock::new(|| {
+    let flags = SETTINGS.iter().filter(|setting| setting.kind == Kind::Flag);
+    flags.map(|setting| (setting, format!("no-{}", setting.name))).collect()
+});
+
 /// A flag without a value that is short for a setting.
 const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-last");
 
 impl Args for Settings {
     fn augment_args(command: Command) -> Command {
         let (short, of, value) = SHORT;
-        command.next_help_heading("Training").args(SETTINGS.iter().flat_map(|setting| {
-            let short = (setting.name == of).then(|| {
-                let flag = Arg::new(short).long(short).action(ArgAction::SetTrue);
-                flag.conflicts_with(of).help(format!("Short for `--{of} {value}`"))
-            });
-            [argument(setting)].into_iter().chain(short)
-        }))
+        command
+            .next_help_heading("Training")
+            .args(SETTINGS.iter().flat_map(|setting| {
+                let short = (setting.name == of).then(|| {
+                    let flag = Arg::new(short).long(short).action(ArgAction::SetTrue);
+                    flag.conflicts_with(of).help(format!("Short for `--{of} {value}`"))
+                });
+                [argument(setting)].into_iter().chain(short)
+            }))
+            .args(NEGATIONS.iter().map(|(setting, negation)| {
+                let negation = negation.as_str();
+                let flag = Arg::new(negation).long(negation).action(ArgAction::SetTrue).hide(true);
+                flag.conflicts_with(setting.name)
+                    .help(format!("Short for `--{}=false`", setting.name))
+            }))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -793,13 +813,12 @@ impl FromArgMatches for Settings {
         let is_given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
         let given = SETTINGS.iter().filter(|setting| is_given(setting.name));
         let text = |setting: &Setting| {
-            if setting.kind == Kind::Flag {
-                return "true".to_owned();
-            }
             let values = matches.get_many::<String>(setting.name).unwrap_or_default();
             values.map(String::as_str).collect::<Vec<_>>().join("\n")
         };
         let mut settings: Vec<_> = given.map(|setting| (setting, text(setting))).collect();
+        let negated = NEGATIONS.iter().filter(|(_, negation)| is_given(negation.as_str()));
+        settings.extend(negated.map(|(setting, _)| (*setting, "false".to_owned())));
         let (short, of, value) = SHORT;
         if is_given(short) {
             settings.extend(Setting::named(of).map(|setting| (setting, value.to_owned())));
@@ -817,7 +836,9 @@ impl FromArgMatches for Settings {
 fn argument(setting: &'static Setting) -> Arg {
     let argument = Arg::new(setting.name).long(setting.name).help(setting.help());
     if setting.kind == Kind::Flag {
-        return argument.action(ArgAction::SetTrue);
+        // A name or a recipe may switch it on: `--ema=false` switches it off.
+        let argument = argument.value_name("false").value_parser(checked(setting));
+        return argument.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
     let argument = argument.value_name(setting.variable());
     let usual = setting.value(&Config::default()).text();
@@ -862,6 +883,12 @@ Exit status:
 /// The id of a device as people type it: `3090`.
 fn device(text: &str) -> Result<String, Error> {
     device::typed(text).map(|device| device.id.to_owned())
+}
+
+/// Rights of a file, in octal.
+fn rights(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "write three octal digits, such as 660".to_owned())
 }
 
 fn tokens(text: &str) -> Result<u64, String> {

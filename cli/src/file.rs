@@ -1,6 +1,6 @@
 //! A file on disk as a [`Source`]. It seeks and reads, so a large file is never loaded as a whole.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -17,21 +17,16 @@ pub(crate) struct FileSource {
 }
 
 impl FileSource {
-    /// Opens a regular file.
+    /// Opens a [regular file](regular).
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|error| unreadable(&error))?;
-        let metadata = file.metadata().map_err(|error| unreadable(&error))?;
-        if metadata.is_dir() {
-            let message = say!("this is a folder; name the model in it");
-            return Err(Error::new(ErrorKind::WrongFormat, message));
-        }
-        if !metadata.is_file() {
-            let message =
-                say!("this is no regular file; save the model to one, as it is not read in order");
-            return Err(Error::new(ErrorKind::WrongFormat, message));
-        }
+        let (file, len) = regular(path)?;
+        Ok(Self { reader: BufReader::new(file), len, position: 0, folder: None })
+    }
+
+    /// The same with the small files beside it that belong to it, which whoever asks may read.
+    pub(crate) fn with_parts(path: &Path) -> Result<Self, Error> {
         let folder = path.parent().map(Path::to_owned);
-        Ok(Self { reader: BufReader::new(file), len: metadata.len(), position: 0, folder })
+        Ok(Self { folder, ..Self::open(path)? })
     }
 
     /// The whole text; `None` where there are more than `most` bytes.
@@ -77,6 +72,49 @@ impl Source for FileSource {
         file.is_some_and(|mut file| file.read_at(offset, buffer).is_ok())
     }
 }
+
+/// Opens a regular file, and returns its size in bytes.
+///
+/// A pipe, a device or a socket is refused at once: opening one may wait for ever, or do something. It is looked at
+/// before it is opened. As another may have its name by then, it is opened without waiting, and looked at again.
+///
+/// # Errors
+/// It is no regular file, or cannot be opened.
+pub(crate) fn regular(path: &Path) -> Result<(File, u64), Error> {
+    check(&fs::metadata(path).map_err(|error| unreadable(&error))?)?;
+    let mut options = OpenOptions::new();
+    options.read(true);
+    without_waiting(&mut options);
+    let file = options.open(path).map_err(|error| unreadable(&error))?;
+    let metadata = file.metadata().map_err(|error| unreadable(&error))?;
+    check(&metadata)?;
+    Ok((file, metadata.len()))
+}
+
+fn check(metadata: &Metadata) -> Result<(), Error> {
+    let message = if metadata.is_dir() {
+        say!("this is a folder; name the model in it")
+    } else if metadata.is_file() {
+        return Ok(());
+    } else {
+        say!("this is no regular file; save the model to one, as it is not read in order")
+    };
+    Err(Error::new(ErrorKind::WrongFormat, message))
+}
+
+#[cfg(unix)]
+fn without_waiting(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use rustix::fs::OFlags;
+
+    // Regular files are read as ever. A terminal does not become that of this process.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    options.custom_flags(flags.bits().cast_signed());
+}
+
+#[cfg(not(unix))]
+fn without_waiting(_: &mut OpenOptions) {}
 
 fn unreadable(error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, say!("cannot read: {error}", error))

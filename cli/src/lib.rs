@@ -260,7 +260,7 @@ fn file_or_name(path: &Path) -> Result<Model, Error> {
     if let Some(entry) = named::find(path)? {
         return highwater_core::open_named(&entry);
     }
-    highwater_core::open(&mut FileSource::open(path)?, &path.to_string_lossy())
+    highwater_core::open(&mut FileSource::with_parts(path)?, &path.to_string_lossy())
 }
 
 /// The model of an estimate: that of a recipe may be given by itself.
@@ -269,7 +269,7 @@ fn open_estimated(arguments: &Estimate) -> Result<Model, Error> {
     if named::find(path)?.is_some() {
         return file_or_name(path);
     }
-    let mut source = FileSource::open(path)?;
+    let mut source = FileSource::with_parts(path)?;
     let Some(model) = &arguments.of else {
         return highwater_core::open_for(&mut source, &path.to_string_lossy(), pytorch);
     };

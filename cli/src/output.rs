@@ -1,10 +1,12 @@
 //! Writes files: whole or not at all, and never over another file.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::Builder;
+
+use crate::file::regular;
 
 /// COUNT: bytes at the start of a file that identify its form: every form begins with this number of fixed bytes.
 const MARK: usize = 16;
@@ -41,9 +43,9 @@ fn is_of_others(path: &Path, content: &[u8]) -> bool {
         return false;
     }
     let mut start = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(MARK.try_into().unwrap_or(u64::MAX)).read_to_end(&mut start));
-    read.is_err() || !start.is_empty() && !content.starts_with(&start)
+    let read = regular(path)
+        .map(|(file, _)| file.take(MARK.try_into().unwrap_or(u64::MAX)).read_to_end(&mut start));
+    !matches!(read, Ok(Ok(_))) || !start.is_empty() && !content.starts_with(&start)
 }
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -26,7 +26,9 @@ use self::routes::Server;
 /// # Errors
 /// When it cannot listen there, or may not.
 pub(crate) fn serve(arguments: &args::Serve) -> Result<(), String> {
-    let engine = Arc::new(Engine::new(Files::within(&arguments.allow)?));
+    let seconds = |seconds: std::num::NonZeroU32| Duration::from_secs(seconds.get().into());
+    let time_limit = seconds(arguments.time_limit);
+    let engine = Arc::new(Engine::new(Files::within(&arguments.allow, time_limit)?));
     let threads = arguments.threads.map_or_else(threads, std::num::NonZeroUsize::get);
     let pool = Pool::start(&engine, threads)
         .map_err(|error| format!("cannot start {threads} threads: {error}"))?;
@@ -36,15 +38,8 @@ pub(crate) fn serve(arguments: &args::Serve) -> Result<(), String> {
         .build()
         .map_err(|error| format!("cannot start the server: {error}"))?;
     let metrics = Metrics::default();
-    let seconds = |seconds: std::num::NonZeroU32| Duration::from_secs(seconds.get().into());
     let server = Arc::new(Server {
-        desk: Desk::new(
-            pool,
-            engine,
-            threads,
-            arguments.queue.get(),
-            seconds(arguments.time_limit),
-        ),
+        desk: Desk::new(pool, engine, threads, arguments.queue.get(), time_limit),
         metrics,
         body_limit: arguments.body_limit.get(),
         body_time: seconds(arguments.read_time),
@@ -60,7 +55,7 @@ pub(crate) fn serve(arguments: &args::Serve) -> Result<(), String> {
     runtime.block_on(async {
         let listener = match &arguments.socket {
             #[cfg(unix)]
-            Some(path) => Listener::socket(path)?,
+            Some(path) => Listener::socket(path, arguments.socket_mode)?,
             #[cfg(not(unix))]
             Some(_) => return Err("this system has no Unix sockets; use --listen".to_owned()),
             None => Listener::tcp(arguments.listen, arguments.public).await?,

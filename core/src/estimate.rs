@@ -119,6 +119,8 @@ struct Run {
     is_exact: bool,
     /// Whether its loss could be computed without all logits.
     has_next_token_head: bool,
+    /// Whether statistics are taken over the samples of a batch.
+    normalises_batches: bool,
 }
 
 impl Recovered {
@@ -157,6 +159,7 @@ impl Recovered {
             lacks_parts: program.typed.lower_bound,
             is_exact: program.reasons.is_empty(),
             has_next_token_head: step::head_loss::is_possible(program, config),
+            normalises_batches: config.workload.trains() && program.normalises_batches(),
         })
     }
 }

@@ -79,7 +79,7 @@ pub struct Lever {
     pub id: &'static str,
     /// What one does, as an imperative.
     pub title: &'static str,
-    /// What it costs.
+    /// What it usually costs; [`Lever::cost_of`] has what it costs a model.
     pub cost: Cost,
     change: fn(&mut Config, &Facts) -> Option<()>,
     code: fn(&Config, &Facts) -> String,
@@ -95,7 +95,7 @@ pub struct Facts {
     batch: Option<String>,
     /// Whether the device multiplies bfloat16 itself.
     has_bfloat16: bool,
-    /// Whether statistics are taken over a batch.
+    /// Whether a normalisation takes its statistics over a batch.
     has_batch_norm: bool,
     /// Whether an input has the four dimensions of images.
     has_images: bool,
@@ -119,7 +119,7 @@ impl Facts {
             parameters: placed(Category::Parameter).map(name).collect(),
             batch: model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name),
             has_bfloat16: capability.is_none_or(|capability| capability >= (8, 0)),
-            has_batch_norm: placed(Category::Buffer).any(|s| name(s).ends_with("running_mean")),
+            has_batch_norm: simulation.normalises_batches(),
             has_images: inputs.any(|s| trace.tensor(s).is_some_and(|ty| ty.rank() == 4)),
             guesses_next_token: simulation.guesses_next_token(),
         }
@@ -158,6 +158,12 @@ impl Lever {
         (self.change)(&mut changed, facts)?;
         let is_idle = config.idle_settings().any(|setting| !setting.is_same(config, &changed));
         (changed != *config && !is_idle).then_some(changed)
+    }
+
+    /// What a change costs that it made. A batch in smaller parts is another training for a normalisation over batches.
+    pub fn cost_of(&self, config: &Config, changed: &Config, facts: &Facts) -> Cost {
+        let has_other_parts = changed.accumulate != config.accumulate;
+        if facts.has_batch_norm && has_other_parts { Cost::Training } else { self.cost }
     }
 
     /// What to write in Python for a configuration that this lever made.
@@ -214,7 +220,7 @@ pub struct Pulled {
     pub id: String,
     /// [`Lever::title`].
     pub title: String,
-    /// [`Lever::cost`].
+    /// [`Lever::cost_of`].
     pub cost: Cost,
     /// The changed configuration.
     pub config: Config,
@@ -245,7 +251,7 @@ impl Model {
         Ok(Some(Pulled {
             id: lever.id.to_owned(),
             title: lever.title.to_owned(),
-            cost: lever.cost,
+            cost: lever.cost_of(config, &changed, facts),
             code: lever.code(&changed, facts),
             config: changed,
             outcome,

@@ -87,6 +87,14 @@ impl Program {
         }
     }
 
+    /// Whether statistics are taken over the samples of a batch. Weights that are standardised are one sample.
+    pub fn normalises_batches(&self) -> bool {
+        self.nodes.iter().any(|node| {
+            let samples = || self.typed.ty(node.input(0)?)?.dims.first().copied();
+            node.op == "BatchNormalization" && node.domain.is_empty() && samples() != Some(1)
+        })
+    }
+
     /// Why what a node makes is not simply proven.
     pub fn reason(&self, node: &Node) -> Option<&Reason> {
         node.outputs.iter().flatten().find_map(|output| self.reasons.get(output))

@@ -30,6 +30,9 @@ pub use owners::Owner;
 
 pub(crate) use compute::EventContext;
 
+/// COUNT: iterations of a run.
+pub const ITERATIONS: usize = crate::step::script::ROUNDS;
+
 /// One estimate, for one configuration on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -39,7 +42,7 @@ pub struct Report {
     pub config: Config,
     /// The peak.
     pub peak: Peak,
-    /// Peaks of each of the three iterations.
+    /// Peaks of each of the [`ITERATIONS`].
     pub iterations: Vec<IterationPeaks>,
     /// The peaks if no convolution took a workspace; `None` where none takes any. The peaks above
     /// are the upper end of this band: with what cuDNN 9.26 asks for. Older versions ask for less.

@@ -160,8 +160,13 @@ impl Engine {
             Key { model: text(&job.model), recipe: text(&job.recipe), pytorch, changed: None };
         let path = match &job.model {
             Some(Source::Text(name)) if self.files.has(name) || catalogue::find(name).is_none() => {
-                let path = self.files.find(name)?;
-                key.changed = path.metadata().and_then(|file| file.modified()).ok();
+                let name = name.clone();
+                let (path, changed) = self.files.read(move |files| {
+                    let path = files.find(&name)?;
+                    let changed = path.metadata().and_then(|file| file.modified()).ok();
+                    Ok((path, changed))
+                })?;
+                key.changed = changed;
                 key.model = Some(path.display().to_string());
                 Some(path)
             }
@@ -176,17 +181,22 @@ impl Engine {
         let model = match (&job.model, path) {
             (Some(Source::Object(_)), _) => {
                 let text = key.model.clone().unwrap_or_default();
-                Some(highwater_core::open_for(&mut text.as_bytes(), "model", pytorch))
+                let model = highwater_core::open_for(&mut text.as_bytes(), "model", pytorch);
+                Some(model.map_err(failure))
             }
             (Some(Source::Text(name)), None) => {
-                catalogue::find(name).map(|entry| highwater_core::open_named(&entry))
+                let entry = catalogue::find(name);
+                entry.map(|entry| highwater_core::open_named(&entry).map_err(failure))
             }
-            (_, Some(path)) => Some(FileSource::open(&path).and_then(|mut source| {
-                highwater_core::open_for(&mut source, &path.to_string_lossy(), pytorch)
+            (_, Some(path)) => Some(self.files.read(move |_| {
+                let open = |mut source: FileSource| {
+                    highwater_core::open_for(&mut source, &path.to_string_lossy(), pytorch)
+                };
+                FileSource::open(&path).and_then(open).map_err(failure)
             })),
             (None, None) => None,
         };
-        let mut model = model.transpose().map_err(failure)?;
+        let mut model = model.transpose()?;
         if let Some(text) = &key.recipe {
             model = Some(trained_by(text, model, pytorch)?);
         }

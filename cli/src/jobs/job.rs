@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use highwater_core::config::{Kind, SETTINGS, Setting};
+use highwater_core::config::{Kind, SETTINGS, Setting, Workload};
+use highwater_core::report::ITERATIONS;
 use highwater_core::{Config, Error, Model, device};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::answer::Failure;
 use super::schema::Settings;
@@ -16,6 +17,9 @@ use super::words;
 /// One training run, and what is asked about it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("anyOf" = [
+    { "required": ["model"] }, { "required": ["recipe"] }, { "required": ["words"] }
+]))]
 pub(crate) struct Job {
     /// Anything; the answer repeats it.
     pub(crate) id: Value,
@@ -29,6 +33,7 @@ pub(crate) struct Job {
     /// Sequence length, whatever name the model has for it.
     pub(crate) seq: Option<NonZeroU64>,
     /// Sizes of open dimensions, by name.
+    #[schemars(with = "BTreeMap<String, NonZeroU64>")]
     pub(crate) dims: BTreeMap<String, u64>,
     /// Settings, by the keys that `config` has in answers. The `config` of an answer may be given here.
     #[schemars(with = "Settings")]
@@ -38,6 +43,7 @@ pub(crate) struct Job {
     pub(crate) words: Option<String>,
     /// GPUs to answer for; without any, the one of the settings. The first is the GPU of the settings where these have
     /// none.
+    #[schemars(length(max = DEVICES_MAX))]
     pub(crate) devices: Vec<String>,
     /// Whether the largest batch of each GPU is searched, which takes several simulations.
     pub(crate) largest: bool,
@@ -149,6 +155,11 @@ impl Job {
                 "iterations" => {}
                 _ => set(&mut config, key, value)?,
             }
+        }
+        let run = if config.workload == Workload::Generation { 1 } else { ITERATIONS };
+        if let Some(other) = self.settings.get("iterations").filter(|value| **value != json!(run)) {
+            let message = format!("`iterations` is {other}, and {run} are simulated; leave it out");
+            return Err(Failure::new("bad-config", message).at("settings.iterations"));
         }
         let mut dims = self.dims.clone();
         for (name, size) in [("batch", self.batch), ("seq", self.seq)] {

@@ -9,7 +9,7 @@ use std::{io, thread};
 use super::engine::{Engine, Worker};
 
 /// SIZE: bytes of a thread's stack, as the main thread has.
-const STACK: usize = 8 << 20;
+pub(super) const STACK: usize = 8 << 20;
 
 /// What a thread does with its engine.
 type Task = Box<dyn FnOnce(&Engine, &mut Worker) + Send>;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use highwater_core::config::{Kind, SETTINGS, Setting};
 use highwater_core::device;
+use highwater_core::report::ITERATIONS;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
@@ -26,7 +27,7 @@ impl JsonSchema for Settings {
         );
         properties.insert(
             "iterations".to_owned(),
-            json!({ "description": "iterations that ran; a job's are ignored", "type": "integer" }),
+            json!({ "description": "iterations that ran, as an answer has them", "enum": [1, ITERATIONS] }),
         );
         json_schema!({
             "description": "Settings of a run.",

@@ -13,7 +13,7 @@ const OF_JOB: [&str; 3] = ["model", "batch", "seq"];
 
 /// Replaces the words of a job by what they state. Words can also be the JSON of a job.
 pub(super) fn expand(job: &mut Map<String, Value>) -> Result<(), Failure> {
-    let Some(words) = job.remove(KEY) else { return Ok(()) };
+    let Some(words) = job.remove(KEY).filter(|words| !words.is_null()) else { return Ok(()) };
     let wrong = |message: String| Failure::new("bad-job", message).at(KEY);
     let Value::String(text) = &words else {
         return Err(wrong(format!("`{KEY}` must be a text, and is {words}")));

@@ -1,7 +1,6 @@
 //! What all estimators say about each run. They share one simulation.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use rayon::prelude::*;
 use super::runs::Run;
 use super::sources::Source;
 use crate::args::Training;
+use crate::file::regular;
 use crate::progress::Progress;
 
 /// What all estimators say about a run, or why there is no estimate of it.
@@ -195,6 +195,7 @@ fn open(source: &Source, run: &Run) -> Result<Model, String> {
 
 fn unpacked(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| GzDecoder::new(file).read_to_end(&mut bytes));
+    let (file, _) = regular(path).map_err(|error| error.to_string())?;
+    let read = GzDecoder::new(file).read_to_end(&mut bytes);
     read.map(|_| bytes).map_err(|error| format!("cannot unpack: {error}"))
 }

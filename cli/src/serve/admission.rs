@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use self::pod::Pod;
 
 /// The version that is understood; API servers speak it since Kubernetes 1.16.
-const VERSION: &str = "admission.k8s.io/v1";
+pub(super) const VERSION: &str = "admission.k8s.io/v1";
 
 /// A node's label `nvidia.com/gpu.memory` counts more than a process may use: at most 32 for each 31.
 const LABEL: (u64, u64) = (32, 31);
@@ -51,18 +51,23 @@ pub(super) enum Request {
 }
 
 impl Request {
+    /// All, by their names.
+    pub(super) const TABLE: [(&str, Self); 4] = [
+        ("gpumem", Self::Gpumem),
+        ("memory", Self::Memory),
+        ("mig", Self::Mig),
+        ("nothing", Self::Nothing),
+    ];
+
     /// What an annotation names.
     fn named(name: &str) -> Result<Self, String> {
-        match name {
-            "gpumem" => Ok(Self::Gpumem),
-            "memory" => Ok(Self::Memory),
-            "mig" => Ok(Self::Mig),
-            "nothing" => Ok(Self::Nothing),
-            _ => Err(format!(
-                "the annotation {}request is `{name}`; it can be gpumem, memory, mig or nothing",
-                pod::PREFIX
-            )),
-        }
+        let found = Self::TABLE.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, request)| request).ok_or_else(|| {
+            let prefix = pod::PREFIX;
+            format!(
+                "the annotation {prefix}request is `{name}`; it can be gpumem, memory, mig or nothing"
+            )
+        })
     }
 }
 

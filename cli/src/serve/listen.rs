@@ -1,4 +1,13 @@
 //! Connections: where they come from, how many there are, and how long they may take.
+//!
+//! A client that is slow takes no place from others: where all are taken, the connection is closed whose client has let
+//! the server wait the longest ([`Waiting`]).
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`waiting`] | the connections that wait for their clients |
+
+mod waiting;
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -17,9 +30,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
+
+use self::waiting::{Answering, Arriving, Connection, Waiting, Watched};
 
 /// SIZE: bytes of a request's head.
 const HEAD: usize = 16 << 10;
@@ -30,7 +45,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Limits of all connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// COUNT: connections at once; others wait.
+    /// COUNT: connections at once.
     pub(super) connections: usize,
     /// How long the head of a request may take to arrive, also the next one of the same connection.
     pub(super) read: Duration,
@@ -68,27 +83,39 @@ impl Listener {
         Ok(Self::Tcp(listener, address))
     }
 
-    /// Listens on a Unix socket. One that nobody listens on any more is replaced.
+    /// Listens on a Unix socket with these rights. One that nobody listens on any more is replaced.
     ///
     /// # Errors
     /// When there is another file, or somebody listens there.
     #[cfg(unix)]
-    pub(super) fn socket(path: &Path) -> Result<Self, String> {
+    pub(super) fn socket(path: &Path, rights: u32) -> Result<Self, String> {
         use std::os::unix::fs::FileTypeExt as _;
         use std::os::unix::net::UnixStream;
+
+        use rustix::fs::Mode;
+        use rustix::process::umask;
 
         let shown = path.display();
         if let Ok(file) = path.symlink_metadata() {
             if !file.file_type().is_socket() {
                 return Err(format!("{shown}: this file exists and is no socket; choose another"));
             }
-            if UnixStream::connect(path).is_ok() {
-                return Err(format!("{shown}: another server listens there"));
+            match UnixStream::connect(path) {
+                Ok(_) => return Err(format!("{shown}: another server listens there")),
+                Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => {
+                    return Err(format!(
+                        "{shown}: this socket exists, and cannot be tried: {error}"
+                    ));
+                }
+                Err(_) => {}
             }
             std::fs::remove_file(path).map_err(|error| format!("{shown}: {error}"))?;
         }
-        let listener = UnixListener::bind(path)
-            .map_err(|error| format!("cannot listen on {shown}: {error}"))?;
+        // The socket never has other rights, not even until they are changed.
+        let before = umask(Mode::from_raw_mode(0o777 & !rights));
+        let listener = UnixListener::bind(path);
+        umask(before);
+        let listener = listener.map_err(|error| format!("cannot listen on {shown}: {error}"))?;
         Ok(Self::Socket(listener, path.to_owned()))
     }
 
@@ -105,7 +132,8 @@ impl Listener {
         match self {
             Self::Tcp(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // One that was reset meanwhile ends when it is read.
+                stream.set_nodelay(true).ok();
                 Ok(Box::new(stream))
             }
             #[cfg(unix)]
@@ -134,37 +162,75 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// When signals cannot be received.
 pub(super) async fn run(listener: Listener, router: Router, limits: Limits) -> Result<(), String> {
     let places = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+    let waiting = Waiting::default();
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop()?);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_buf_size(HEAD);
     loop {
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
+            let stream = listener.accept().await?;
+            Ok::<_, io::Error>((stream, place(&places, &waiting).await))
         };
-        let (place, stream) = tokio::select! {
+        let next = tokio::select! {
             next = next => next,
             () = &mut stop => break,
         };
-        let Ok(stream) = stream else {
+        let Ok((stream, place)) = next else {
             sleep(PAUSE).await;
             continue;
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.write));
-        let service = TowerToHyperService::new(router.clone());
-        let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
+        let client = waiting.enter();
+        let stream = Watched::new(Box::pin(stream), &client);
+        let service = service(&router, &client);
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            // What a client does wrong ends its connection and nothing else.
-            connection.await.ok();
+            tokio::select! {
+                // What a client does wrong ends its connection and nothing else.
+                _ = connection => {}
+                () = client.closed() => {}
+            }
             drop(place);
         });
     }
     drop(listener);
     timeout(limits.grace, graceful.shutdown()).await.ok();
     Ok(())
+}
+
+/// A place for a connection. Where all are taken, the one is closed that has waited for its client the longest.
+async fn place(places: &Arc<Semaphore>, waiting: &Waiting) -> Option<OwnedSemaphorePermit> {
+    if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+        return Some(place);
+    }
+    waiting.close_one().await;
+    // Never closed.
+    Arc::clone(places).acquire_owned().await.ok()
+}
+
+/// The service for a connection, which does not wait for its client from when a request has arrived until its answer is
+/// made.
+fn service(
+    router: &Router,
+    client: &Arc<Connection>,
+) -> impl hyper::service::Service<
+    Request<Incoming>,
+    Response = Response<Body>,
+    Error = std::convert::Infallible,
+    Future: Send,
+> + use<> {
+    let (router, client) = (TowerToHyperService::new(router.clone()), Arc::clone(client));
+    service_fn(move |request: Request<Incoming>| {
+        let client = Arc::clone(&client);
+        let request = request.map(|body| Body::new(Arriving::new(body, &client)));
+        let answer = router.call(request);
+        async move {
+            answer.await.map(|answer| answer.map(|body| Body::new(Answering::new(body, client))))
+        }
+    })
 }
 
 /// Ends at SIGTERM or SIGINT.

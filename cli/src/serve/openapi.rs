@@ -1,10 +1,34 @@
 //! The OpenAPI description of the server, from the types that it reads and writes.
 
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::routes::{GpuLine, ModelLine};
+use super::admission;
+use super::routes::{GpuLine, LINES, METRICS, ModelLine};
 use crate::jobs::{Job, Reply};
+
+const JSON: &str = "application/json";
+
+/// Refusals by their status.
+const REFUSALS: [(&str, &str); 8] = [
+    ("400", "The request has an error, which the answer states"),
+    ("408", "The request did not arrive in time"),
+    ("413", "The request is too large"),
+    ("415", "The content type is another"),
+    ("421", "The header `Host` names another machine"),
+    ("500", "The program has a mistake; other jobs are answered"),
+    ("503", "The queue is full; the header `Retry-After` has the seconds to wait"),
+    ("504", "The estimate took too long"),
+];
+
+/// Refusals of any request.
+const TO_ALL: [&str; 2] = ["400", "421"];
+
+/// Refusals of any request with a body.
+const TO_BODIES: [&str; 5] = ["400", "408", "413", "415", "421"];
+
+/// Refusals of a job that comes alone.
+const TO_ONE: [&str; 8] = ["400", "408", "413", "415", "421", "500", "503", "504"];
 
 /// The description, as OpenAPI 3.1.
 pub(super) fn document() -> Value {
@@ -17,16 +41,31 @@ pub(super) fn document() -> Value {
     let devices = of(generator.subschema_for::<Vec<GpuLine>>());
     let models = of(generator.subschema_for::<Vec<ModelLine>>());
     let schemas = generator.take_definitions(true);
-    let answer = |about: &str| content(about, "application/json", &reply);
-    let mut one = json!({
-        "400": answer("The job has an error, which the answer states"),
-        "408": answer("The request did not arrive in time"),
-        "413": answer("The request is too large"),
-        "415": answer("The content type is another"),
-        "503": answer("The queue is full; the header `Retry-After` has the seconds to wait"),
-        "504": answer("The estimate took too long"),
-    });
-    one["200"] = answer("The answer");
+    let answers = |kinds: &[&str], about: &str, schema: &Value, refusals: &[&str]| {
+        responses(content(about, kinds, schema), refusals, &reply)
+    };
+    let listed = |name: &str, summary: &str, about: &str, schema: &Value| {
+        let responses = answers(&[JSON], about, schema, &TO_ALL);
+        json!({ "get": { "operationId": name, "summary": summary, "responses": responses } })
+    };
+    let asked = |name: &str, summary: &str, kinds: &[&str], schema: &Value, responses: Value| {
+        let mut body = content("", kinds, schema);
+        body["required"] = true.into();
+        json!({
+            "operationId": name, "summary": summary, "requestBody": body, "responses": responses,
+        })
+    };
+    let one = answers(&[JSON], "The answer", &reply, &TO_ONE);
+    let each = answers(&LINES[..1], "An answer or an error in each line", &reply, &TO_BODIES);
+    let response = answers(&[JSON], "The review with its response", &reviewed(), &TO_BODIES);
+    let mut admission = asked(
+        "admission",
+        "Answer a Kubernetes API server about a pod: an AdmissionReview of admission.k8s.io/v1",
+        &[JSON],
+        &review(),
+        response,
+    );
+    admission["parameters"] = parameters();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -36,85 +75,103 @@ pub(super) fn document() -> Value {
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "paths": {
-            "/v1/estimate": { "post": {
-                "operationId": "estimate",
-                "summary": "Answer one job",
-                "requestBody": { "required": true, "content": { "application/json": { "schema": job } } },
-                "responses": one,
+            "/v1/estimate": { "post": asked("estimate", "Answer one job", &[JSON], &job, one) },
+            "/v1/batch": {
+                "post": asked("batch", "Answer a job in each line, in the same order", &LINES, &job, each),
+            },
+            "/v1/admission": { "post": admission },
+            "/v1/devices": listed("devices", "List the GPUs", "All GPUs", &devices),
+            "/v1/models": listed(
+                "models", "List the models that can be given by name", "All models", &models,
+            ),
+            "/openapi.json": listed(
+                "description", "Describe all routes", "This document", &json!({ "type": "object" }),
+            ),
+            "/healthz": { "get": {
+                "operationId": "health",
+                "summary": "State that the server runs",
+                "responses": answers(&["text/plain"], "It runs", &text(), &TO_ALL),
             } },
-            "/v1/batch": { "post": {
-                "operationId": "batch",
-                "summary": "Answer a job in each line, in the same order",
-                "requestBody": {
-                    "required": true, "content": { "application/x-ndjson": { "schema": job } },
-                },
-                "responses": {
-                    "200": content("An answer or an error in each line", "application/x-ndjson", &reply),
-                    "413": answer("The request is too large"),
-                },
+            "/metrics": { "get": {
+                "operationId": "metrics",
+                "summary": "Counters for Prometheus",
+                "responses": answers(&[METRICS], "OpenMetrics text", &text(), &TO_ALL),
             } },
-            "/v1/admission": { "post": admission(&reply) },
-            "/v1/devices": { "get": {
-                "operationId": "devices",
-                "summary": "List the GPUs",
-                "responses": { "200": content("All GPUs", "application/json", &devices) },
-            } },
-            "/v1/models": { "get": {
-                "operationId": "models",
-                "summary": "List the models that can be given by name",
-                "responses": { "200": content("All models", "application/json", &models) },
-            } },
-            "/healthz": health(),
-            "/metrics": metrics(),
         },
         "components": { "schemas": schemas },
     })
 }
 
-fn health() -> Value {
-    json!({ "get": {
-        "operationId": "health",
-        "summary": "State that the server runs",
-        "responses": { "200": text("It runs") },
-    } })
+/// Responses to a request: what it asks for, and refusals by their status, which are answers with an error.
+fn responses(answer: Value, refusals: &[&str], reply: &Value) -> Value {
+    let of = |status: &&str| {
+        let about = REFUSALS.iter().find(|(known, _)| known == status).map_or("", |known| known.1);
+        ((*status).to_owned(), content(about, &[JSON], reply))
+    };
+    let mut all: Map<String, Value> = refusals.iter().map(of).collect();
+    all.insert("200".to_owned(), answer);
+    all.into()
 }
 
-fn metrics() -> Value {
-    json!({ "get": {
-        "operationId": "metrics",
-        "summary": "Counters for Prometheus",
-        "responses": { "200": text("OpenMetrics text") },
-    } })
+/// Something with the same schema in each of these types.
+fn content(about: &str, kinds: &[&str], schema: &Value) -> Value {
+    let kinds: Map<String, Value> =
+        kinds.iter().map(|kind| ((*kind).to_owned(), json!({ "schema": schema }))).collect();
+    if about.is_empty() {
+        json!({ "content": kinds })
+    } else {
+        json!({ "description": about, "content": kinds })
+    }
 }
 
-fn content(about: &str, kind: &str, schema: &Value) -> Value {
-    json!({ "description": about, "content": { kind: { "schema": schema } } })
-}
-
-/// The route of Kubernetes.
-fn admission(reply: &Value) -> Value {
+/// What is needed of an `AdmissionReview` of `admission.k8s.io/v1`.
+fn review() -> Value {
     json!({
-        "operationId": "admission",
-        "summary": "Answer a Kubernetes API server about a pod: an AdmissionReview of admission.k8s.io/v1",
-        "parameters": parameters(),
-        "requestBody": object("The review with its request"),
-        "responses": {
-            "200": object("The review with its response"),
-            "400": content("This is no review, or a parameter is wrong", "application/json", reply),
+        "type": "object",
+        "required": ["apiVersion", "request"],
+        "properties": {
+            "apiVersion": { "const": admission::VERSION },
+            "request": {
+                "type": "object",
+                "required": ["uid"],
+                "properties": {
+                    "uid": text(),
+                    "object": { "description": "The pod; there is none where one is deleted" },
+                },
+            },
         },
     })
 }
 
-/// A document of another specification.
-fn object(about: &str) -> Value {
-    content(about, "application/json", &json!({ "type": "object" }))
+/// The same with its response.
+fn reviewed() -> Value {
+    json!({
+        "type": "object",
+        "required": ["apiVersion", "kind", "response"],
+        "properties": {
+            "apiVersion": { "const": admission::VERSION },
+            "kind": { "const": "AdmissionReview" },
+            "response": {
+                "type": "object",
+                "required": ["uid", "allowed"],
+                "properties": {
+                    "uid": text(),
+                    "allowed": { "type": "boolean" },
+                    "warnings": { "type": "array", "items": text() },
+                    "patchType": { "const": "JSONPatch" },
+                    "patch": { "type": "string", "contentEncoding": "base64" },
+                    "status": { "type": "object" },
+                },
+            },
+        },
+    })
 }
 
 /// What an administrator decides for all pods.
 fn parameters() -> Value {
     let parameter = |name: &str, about: &str, schema: Value| json!({ "name": name, "in": "query", "description": about, "schema": schema });
-    let text = || json!({ "type": "string" });
-    let requests = json!({ "enum": ["gpumem", "memory", "nothing"], "default": "gpumem" });
+    let names: Vec<&str> = admission::Request::TABLE.iter().map(|(name, _)| *name).collect();
+    let requests = json!({ "enum": names, "default": names[0] });
     json!([
         parameter("devices", "GPUs of pods that choose none, with commas between", text()),
         parameter("request", "What a pod that fits gets", requests),
@@ -122,6 +179,6 @@ fn parameters() -> Value {
     ])
 }
 
-fn text(about: &str) -> Value {
-    content(about, "text/plain", &json!({ "type": "string" }))
+fn text() -> Value {
+    json!({ "type": "string" })
 }

@@ -27,7 +27,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 
 use super::listen::{self, Limits, Listener};
-use super::routes::names_this_machine;
+use super::routes::misdirected;
 use crate::{Models, args, called, locate, named};
 
 /// The variable with the folder of the page.
@@ -167,9 +167,8 @@ fn router(site: Arc<Site>) -> Router {
 /// Answers with a file, where the request is for one and was sent to this machine by its own name: a page of another
 /// site may reach this port by a name of its own, and must not read the model.
 async fn answer(State(site): State<Arc<Site>>, request: Request) -> Response {
-    if !names_this_machine(request.headers()) {
-        let message = "the header `Host` names another machine; open 127.0.0.1 or localhost\n";
-        return (StatusCode::MISDIRECTED_REQUEST, message).into_response();
+    if let Some((status, message)) = misdirected(&request, false) {
+        return (status, format!("{message}\n")).into_response();
     }
     let with_body = match *request.method() {
         Method::GET => true,

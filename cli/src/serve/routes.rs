@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::{self, Body, Bytes};
 use axum::extract::{MatchedPath, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Version};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -25,6 +25,13 @@ use super::desk::{Desk, Unanswered};
 use super::metrics::Metrics;
 use super::openapi;
 use crate::jobs::{Failure, Reply};
+
+/// The content types of a job in each line; answers have the first.
+pub(super) const LINES: [&str; 3] =
+    ["application/x-ndjson", "application/jsonl", "application/json"];
+
+/// The content type of the counters.
+pub(super) const METRICS: &str = "application/openmetrics-text";
 
 /// What all requests share.
 #[derive(Debug)]
@@ -103,27 +110,43 @@ pub(super) fn router(server: Arc<Server>) -> Router {
 async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let start = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let response = if server.any_host || names_this_machine(request.headers()) {
-        next.run(request).await
-    } else {
-        let message = "the header `Host` names another machine; ask 127.0.0.1 or localhost";
-        refuse(StatusCode::MISDIRECTED_REQUEST, "host", message)
+    let response = match misdirected(&request, server.any_host) {
+        None => next.run(request).await,
+        Some((status, message)) => refuse(status, "host", message),
     };
     let route = route.as_deref().unwrap_or("other");
     server.metrics.count(route, response.status().as_u16(), start.elapsed());
     response
 }
 
-/// Whether a request was sent to this machine by a name that only it has. HTTP 1.0 needs none.
-pub(super) fn names_this_machine(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(HOST) else { return true };
-    let Ok(host) = host.to_str() else { return false };
+/// The status and the reason where a request names no host or two, or, unless it may name any host, one that is not
+/// this machine. HTTP 1.0 needs none.
+pub(super) fn misdirected(request: &Request, any_host: bool) -> Option<(StatusCode, &'static str)> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        (None, _) if request.version() < Version::HTTP_11 => return None,
+        _ => None,
+    };
+    let Some(host) = host else {
+        let message = "the request must have one header `Host`, such as `Host: localhost`";
+        return Some((StatusCode::BAD_REQUEST, message));
+    };
+    if any_host || names_this_machine(host) && request.uri().host().is_none_or(names_this_machine) {
+        return None;
+    }
+    let message = "the header `Host` names another machine; ask 127.0.0.1 or localhost";
+    Some((StatusCode::MISDIRECTED_REQUEST, message))
+}
+
+/// Whether a host is a name that only this machine has.
+fn names_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next(),
         None => host.split(':').next(),
     };
     let name = name.unwrap_or_default();
-    name == "localhost"
+    name.eq_ignore_ascii_case("localhost")
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
@@ -141,8 +164,7 @@ async fn estimate(State(server): State<Arc<Server>>, request: Request) -> Respon
 
 /// Answers a job in each line.
 async fn batch(State(server): State<Arc<Server>>, request: Request) -> Response {
-    let kinds = ["application/x-ndjson", "application/jsonl", "application/json"];
-    let lines = match server.receive(request, &kinds).await {
+    let lines = match server.receive(request, &LINES).await {
         Ok(lines) => lines,
         Err(refusal) => return refusal,
     };
@@ -167,7 +189,7 @@ async fn batch(State(server): State<Arc<Server>>, request: Request) -> Response 
         }
     });
     let body = Body::from_stream(answers.buffered(ahead));
-    ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
+    ([(CONTENT_TYPE, LINES[0])], body).into_response()
 }
 
 /// Answers a Kubernetes API server about one object.
@@ -226,7 +248,7 @@ async fn description() -> Response {
 
 async fn metrics(State(server): State<Arc<Server>>) -> Response {
     let text = server.metrics.text(server.desk.in_flight(), server.desk.models());
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let kind = format!("{METRICS}; version=1.0.0; charset=utf-8");
     ([(CONTENT_TYPE, kind)], text).into_response()
 }
 

@@ -127,6 +127,30 @@ fn the_config_of_an_answer_can_be_sent_back() {
     assert_eq!(first, second);
 }
 
+/// How many iterations ran is in an answer's `config`; other numbers cannot be asked for.
+#[test]
+fn only_the_iterations_that_run_can_be_asked_for() {
+    let of = |workload: &str, iterations: Value| {
+        let settings = json!({ "workload": workload, "iterations": iterations });
+        json!({ "model": "gpt2", "batch": 1, "seq": 16, "settings": settings })
+    };
+    let mut jobs: Vec<Value> = [("training", 3), ("inference", 3), ("generation", 1)]
+        .map(|(name, n)| of(name, json!(n)))
+        .into();
+    jobs.extend(
+        [json!(1), json!(100), json!("3"), json!(null), json!(3.0)].map(|n| of("training", n)),
+    );
+    let answers = ask("iterations.jsonl", &jobs);
+    for (answer, run) in answers.iter().zip([3, 3, 1]) {
+        assert_eq!(answer["config"]["iterations"], run, "{answer}");
+    }
+    for answer in &answers[3..] {
+        let (kind, message, at) = error(answer);
+        assert_eq!((kind, at), ("bad-config", Some("settings.iterations")), "{answer}");
+        assert!(message.contains("and 3 are simulated; leave it out"), "{message}");
+    }
+}
+
 #[test]
 fn models_may_be_given_as_objects_and_by_recipes() {
     let config = json!({
@@ -203,7 +227,7 @@ fn words_are_the_same_job() {
         "optimizer": "adamw", "clip_grad_norm": "on", "accumulate": 2, "ema": true,
         "freeze": ["conv1", "bn1"], "pytorch": "2.11",
     });
-    let same = json!({ "model": "resnet18", "batch": 4, "settings": settings });
+    let same = json!({ "model": "resnet18", "batch": 4, "settings": settings.clone() });
     let jobs = [
         same.clone(),
         json!({ "words": words }),
@@ -214,6 +238,8 @@ fn words_are_the_same_job() {
         json!({ "words": "model=resnet18 model=resnet50" }),
         json!({ "words": "{" }),
         json!({ "words": 5 }),
+        json!({ "words": null }),
+        json!({ "model": "resnet18", "batch": 4, "settings": settings, "words": null }),
     ];
     let answers = ask("words.jsonl", &jobs);
     assert_eq!(answers[0]["config"]["accumulate"], 2, "{}", answers[0]);
@@ -221,6 +247,7 @@ fn words_are_the_same_job() {
     assert!(sentence.starts_with("resnet18 at batch 4 fits on an A100"), "{sentence}");
     assert_eq!(answers[1], answers[0]);
     assert_eq!(answers[2], answers[0]);
-    let places: Vec<_> = answers[3..].iter().map(|answer| error(answer).2.unwrap()).collect();
-    assert_eq!(places, ["words", "words", "batch", "words", "words", "words"]);
+    assert_eq!(answers[10], answers[0]);
+    let places: Vec<_> = answers[3..10].iter().map(|answer| error(answer).2.unwrap()).collect();
+    assert_eq!(places, ["words", "words", "batch", "words", "words", "words", "model"]);
 }

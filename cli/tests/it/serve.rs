@@ -192,6 +192,106 @@ fn lists_and_counters_can_be_read() {
     }
 }
 
+/// What a document describes is what is sent: statuses and types of all routes.
+#[test]
+fn answers_are_those_of_the_description() {
+    let server = Server::start(&["--body-limit", "1000"]);
+    let described = server.get("/openapi.json").json();
+    let check = |method: &str, path: &str, response: &Response| {
+        let route = path.split('?').next().unwrap();
+        let known = &described["paths"][route][method]["responses"][response.status.to_string()];
+        let kind = response.head.split("content-type: ").nth(1).unwrap();
+        let kind = kind.split([';', '\r']).next().unwrap();
+        assert!(
+            known["content"][kind].is_object(),
+            "{method} {path}: {response:?} is not in {known}"
+        );
+    };
+    let mut statuses = Vec::new();
+    let paths = described["paths"].as_object().unwrap();
+    for path in paths.keys().filter(|path| paths[*path]["get"].is_object()) {
+        let response = server.get(path);
+        assert_eq!(response.status, 200, "{path}");
+        check("get", path, &response);
+        let misdirected =
+            format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+        check("get", path, &exchange(server.connect(), misdirected.as_bytes()).unwrap());
+        let hostless = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n");
+        check("get", path, &exchange(server.connect(), hostless.as_bytes()).unwrap());
+    }
+    let job = json!({ "model": "resnet18", "batch": 1, "words": null }).to_string();
+    let pod = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": { "uid": "1" },
+    });
+    let long = " ".repeat(1001);
+    let requests = [
+        ("/v1/estimate", JSON, &*job),
+        ("/v1/estimate", JSON, "{}"),
+        ("/v1/batch", LINES, &*job),
+        ("/v1/batch", "application/jsonl", ""),
+        ("/v1/batch", JSON, "{}"),
+        ("/v1/admission", JSON, &*pod.to_string()),
+        ("/v1/admission", JSON, "{}"),
+        ("/v1/admission", JSON, r#"{"apiVersion": "admission.k8s.io/v1", "request": {}}"#),
+        ("/v1/admission?request=all", JSON, &*pod.to_string()),
+    ];
+    for (path, kind, body) in requests {
+        for (kind, body) in [(kind, body), ("text/plain", body), (kind, &long)] {
+            let response = server.post(path, kind, body);
+            check("post", path, &response);
+            statuses.push(response.status);
+        }
+    }
+    assert_eq!(statuses[..3], [200, 415, 413]);
+    assert_eq!(statuses[6..12], [200, 415, 413, 200, 415, 413]);
+    assert_eq!(
+        statuses.iter().step_by(3).copied().collect::<Vec<_>>(),
+        [200, 400, 200, 200, 200, 200, 400, 400, 400]
+    );
+    // A body that may be sent has all that is needed.
+    let body = |path: &str, kind: &str| {
+        described["paths"][path]["post"]["requestBody"]["content"][kind]["schema"].clone()
+    };
+    assert_eq!(body("/v1/admission", JSON)["required"], json!(["apiVersion", "request"]));
+    for kind in [LINES, "application/jsonl", JSON] {
+        assert_eq!(body("/v1/batch", kind), body("/v1/estimate", JSON), "{kind}");
+    }
+    // All of the policy's names are there.
+    let names = &described["paths"]["/v1/admission"]["post"]["parameters"][1]["schema"]["enum"];
+    for name in names.as_array().unwrap() {
+        let path = format!("/v1/admission?request={}", name.as_str().unwrap());
+        assert_eq!(server.post(&path, JSON, &pod.to_string()).status, 200, "{name}");
+    }
+    assert_eq!(names.as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn a_request_names_one_host() {
+    let server = Server::start(&[]);
+    let ask = |version: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|host| format!("Host: {host}\r\n")).collect();
+        let head = format!("GET /healthz HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n");
+        exchange(server.connect(), head.as_bytes()).unwrap().status
+    };
+    for (version, hosts, status) in [
+        ("1.1", &["localhost"][..], 200),
+        ("1.1", &["LOCALHOST:8080"], 200),
+        ("1.1", &["[::1]:8080"], 200),
+        ("1.1", &[], 400),
+        ("1.1", &["localhost", "localhost"], 400),
+        ("1.1", &["localhost", "evil.example"], 400),
+        ("1.1", &["evil.example"], 421),
+        ("1.0", &[], 200),
+        ("1.0", &["localhost", "localhost"], 400),
+        ("1.0", &["evil.example"], 421),
+    ] {
+        assert_eq!(ask(version, hosts), status, "HTTP {version}, {hosts:?}");
+    }
+    let absolute =
+        "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(exchange(server.connect(), absolute.as_bytes()).unwrap().status, 421);
+}
+
 #[test]
 fn what_is_no_job_is_refused() {
     let server = Server::start(&["--body-limit", "1000", "--batch-lines", "3"]);
@@ -251,6 +351,34 @@ fn only_models_in_allowed_folders_are_read() {
     }
 }
 
+/// Opening a pipe waits for a writer, who may never come.
+#[test]
+fn a_pipe_in_an_allowed_folder_holds_no_thread() {
+    let inside = folder("pipes");
+    let path = |name: &str| inside.join(name).to_str().unwrap().to_owned();
+    assert!(Command::new("mkfifo").arg(path("pipe.onnx")).status().unwrap().success());
+    std::os::unix::fs::symlink(inside.join("pipe.onnx"), inside.join("link.onnx")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(inside.join("socket.onnx")).unwrap();
+    fs::copy(model("train/squeezenet1_1"), inside.join("model.onnx")).unwrap();
+    let limits = ["--threads", "1", "--time-limit", "60", "--allow", inside.to_str().unwrap()];
+    let server = Server::start(&limits);
+    let start = Instant::now();
+    for name in ["pipe.onnx", "link.onnx", "socket.onnx", "pipe.onnx"] {
+        for model in [name.to_owned(), path(name)] {
+            let answer = server.estimate(&json!({ "model": model, "batch": 1 }));
+            assert_eq!((answer.status, &*answer.kind()), (400, "wrong-format"), "{answer:?}");
+            assert!(answer.body.contains("no regular file"), "{answer:?}");
+        }
+    }
+    assert_eq!(server.estimate(&json!({ "model": "model.onnx", "batch": 1 })).status, 200);
+    assert!(start.elapsed() < Duration::from_secs(50), "{:?}", start.elapsed());
+    // From a shell, too.
+    for command in ["estimate", "advise", "explain", "replay"] {
+        let outcome = highwater(&[command, &path("pipe.onnx")]);
+        assert_eq!(outcome.status, Some(2), "{command}: {outcome:?}");
+    }
+}
+
 #[test]
 fn other_machines_are_not_served_unless_that_is_allowed() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
@@ -279,6 +407,119 @@ fn a_socket_is_served_and_removed() {
     fs::write(&path, "mine").unwrap();
     assert_eq!(highwater(&["serve", "--socket", at]).status, Some(2));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+}
+
+/// What a user of some id may do with a socket: the status of an answer, or why there is no connection.
+#[cfg(target_os = "linux")]
+fn asked_by(user: u32, group: u32, path: &std::path::Path) -> Result<u16, std::io::ErrorKind> {
+    use rustix::process::{Gid, Uid};
+    use rustix::thread;
+
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    // The rights of one thread, which ends.
+    let ask = || {
+        thread::set_thread_groups(&[]).unwrap();
+        thread::set_thread_res_gid(group, group, group).unwrap();
+        thread::set_thread_res_uid(user, user, user).unwrap();
+        let stream = UnixStream::connect(path).map_err(|error| error.kind())?;
+        let head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        Ok(exchange(stream, head).unwrap().status)
+    };
+    std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+}
+
+/// Controllers of schedulers have users of their own.
+#[cfg(target_os = "linux")]
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is skipped states it")]
+fn the_rights_of_a_socket_decide_who_may_ask() {
+    use std::io::ErrorKind::PermissionDenied;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const OTHER: u32 = 65_534;
+    // Other users must be able to reach it.
+    let folder = tempfile::tempdir().unwrap();
+    let rights =
+        |mode: u32| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+    let path = folder.path().join("highwater.sock");
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: only root can be other users");
+    }
+    let own_group = rustix::process::getegid().as_raw();
+    for (mode, socket, of_other, of_group) in [
+        (None, 0o666, Ok(200), Ok(200)),
+        (Some("666"), 0o666, Ok(200), Ok(200)),
+        (Some("0660"), 0o660, Err(PermissionDenied), Ok(200)),
+        (Some("600"), 0o600, Err(PermissionDenied), Err(PermissionDenied)),
+    ] {
+        let mut arguments = vec!["--socket", path.to_str().unwrap()];
+        arguments.extend(mode.iter().flat_map(|mode| ["--socket-mode", mode]));
+        let _server = Server::start_at(&arguments);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, socket, "{mode:?}");
+        if is_root {
+            rights(0o755);
+            assert_eq!(asked_by(OTHER, OTHER, &path), of_other, "{mode:?}");
+            assert_eq!(asked_by(OTHER, own_group, &path), of_group, "{mode:?}");
+            rights(0o700);
+            assert_eq!(asked_by(OTHER, own_group, &path), Err(PermissionDenied), "{mode:?}");
+        }
+    }
+    for wrong in ["888", "rw", "1666", ""] {
+        let outcome =
+            highwater(&["serve", "--socket", path.to_str().unwrap(), "--socket-mode", wrong]);
+        assert!(outcome.status == Some(2) && outcome.stderr.contains("such as 660"), "{outcome:?}");
+    }
+    assert_eq!(highwater(&["serve", "--socket-mode", "660"]).status, Some(2));
+}
+
+/// How long the slowest of some requests takes.
+fn slowest(server: &Server) -> Duration {
+    let ask = |_| {
+        let start = Instant::now();
+        assert_eq!(server.get("/healthz").status, 200);
+        start.elapsed()
+    };
+    (0..10).map(ask).max().unwrap_or_default()
+}
+
+/// More clients than places, who send their requests slowly.
+#[test]
+fn slow_clients_delay_nobody() {
+    let server = Server::start(&["--read-time", "60"]);
+    let job = request("/v1/estimate", JSON, &" ".repeat(1000));
+    let starts = [&b""[..], b"GET /heal", &job[..20], &job[..500]];
+    let begin = |number: usize| {
+        let mut stream = server.connect();
+        stream.write_all(starts[number % starts.len()]).unwrap();
+        stream
+    };
+    let slow: Vec<TcpStream> = (0..300).map(begin).collect();
+    let slowest = slowest(&server);
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    drop(slow);
+}
+
+/// Clients who ask and do not read have all places.
+#[test]
+fn clients_who_do_not_read_delay_nobody() {
+    let limits = ["--read-time", "60", "--connections", "4", "--body-limit", "100000000"];
+    let server = Server::start(&limits);
+    // Answers repeat the id: more than the system keeps for a client.
+    let line = json!({ "id": "x".repeat(100_000) }).to_string() + "\n";
+    let long = request("/v1/batch", LINES, &line.repeat(300));
+    let begin = |_| {
+        let mut stream = server.connect();
+        stream.write_all(&long).unwrap();
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200");
+        stream
+    };
+    let slow: Vec<TcpStream> = (0..4).map(begin).collect();
+    let slowest = slowest(&server);
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    drop(slow);
 }
 
 /// A job that takes seconds in any build.

@@ -432,3 +432,26 @@ fn tensors_beside_the_model_are_read() {
     assert_eq!(json["model"]["parameters"], 15_044);
     assert_eq!((&json["uncertain"], &json["lower_bound"]), (&false.into(), &false.into()));
 }
+/// What a name or a recipe switches on can be switched off.
+#[test]
+fn flags_can_be_switched_off() {
+    let decays = |flags: &[&str]| {
+        let arguments =
+            [&["estimate", "resnet18", "--batch", "2", "--json", "--no-max-batch"], flags];
+        let outcome = highwater(&arguments.concat());
+        let answer: serde_json::Value =
+            serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
+        (answer["config"]["weight_decay"].as_bool().unwrap(), answer["peak"]["requested"].as_u64())
+    };
+    let (on, with) = decays(&[]);
+    assert!(on, "the recipe of torchvision decays weights");
+    assert_eq!(decays(&["--weight-decay"]), (true, with));
+    assert_eq!(decays(&["--weight-decay=true"]), (true, with));
+    let (off, without) = decays(&["--weight-decay=false"]);
+    assert!(!off && without <= with, "{without:?} {with:?}");
+    assert_eq!(decays(&["--no-weight-decay"]), (false, without));
+    for wrong in [&["--weight-decay=maybe"][..], &["--no-weight-decay", "--weight-decay"]] {
+        let outcome = highwater(&[&["estimate", "resnet18"], wrong].concat());
+        assert_eq!(outcome.status, Some(2), "{outcome:?}");
+    }
+}

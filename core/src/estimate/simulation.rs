@@ -106,6 +106,11 @@ impl Simulation {
         self.on.run.has_next_token_head
     }
 
+    /// Whether it normalises over the samples of a batch, so that a batch in parts is another training.
+    pub(crate) fn normalises_batches(&self) -> bool {
+        self.on.run.normalises_batches
+    }
+
     /// How it ends on the configured device.
     pub fn verdict(&self) -> DeviceVerdict {
         self.on.verdict()

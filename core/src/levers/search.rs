@@ -165,7 +165,13 @@ impl Search {
         for (index, lever) in LEVERS.iter().enumerate() {
             if let Some(config) = lever.pull(&candidate.config, &self.facts) {
                 let levers = candidate.levers.iter().copied().chain([index]).collect();
-                let cost = candidate.cost.saturating_add(lever.cost.weight());
+                // More of a change that was made already is no other training once more.
+                let cost = if candidate.levers.contains(&index) {
+                    lever.cost
+                } else {
+                    lever.cost_of(&candidate.config, &config, &self.facts)
+                };
+                let cost = candidate.cost.saturating_add(cost.weight());
                 self.waiting.push(Candidate { cost, config, levers, before: need });
             }
         }

@@ -110,7 +110,8 @@ impl Cause {
     }
 }
 
-const SMALLER_BATCH: &str = "a smaller batch, with gradient accumulation to make up for it";
+const SMALLER_BATCH: &str = "a smaller batch, with gradient accumulation to make up for it (BatchNorm still computes \
+                            its statistics over the smaller one)";
 const CHECKPOINTING: &str = "activation checkpointing, or autocast, where they are not on";
 const LESS_STATE: &str =
     "an optimizer with less state, or adapters (LoRA) instead of training all weights";

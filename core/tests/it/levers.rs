@@ -7,7 +7,9 @@ use expect_test::{Expect, expect, expect_file};
 use highwater_core::config::{DataParallel, Switch, Workload, ZeroGrad};
 use highwater_core::estimate::{LargestBatch, Stages};
 use highwater_core::formats::catalogue;
-use highwater_core::levers::{Facts, LEVERS, Lever, Pulled, Scale, Scaled, Search, Searched, WAYS};
+use highwater_core::levers::{
+    Cost, Facts, LEVERS, Lever, Pulled, Scale, Scaled, Search, Searched, WAYS,
+};
 use highwater_core::report::Verdict;
 use highwater_core::{Bytes, Config, Model, Optimizer};
 
@@ -90,7 +92,7 @@ fn what_helps_a_network_of_convolutions() {
             -394.00 MiB  compile (little): peak in backward, Fits
             -482.00 MiB  channels-last (little): peak in backward, Fits
             -3.09 GiB  amp-bf16 (little): peak in backward, Fits
-            -3.20 GiB  accumulate (little): peak in backward, Fits
+            -3.20 GiB  accumulate (training): peak in backward, Fits
             -1.69 GiB  checkpoint-half (little): peak in backward, Fits
             -2.89 GiB  checkpoint (time): peak in backward, Fits
             -24.00 MiB  adamw-8bit (training): peak in backward, Fits
@@ -286,6 +288,34 @@ fn an_odd_batch_is_halved_as_chunk_does() {
         config = changed;
     }
     expect!["9·2 5·4 3·8 2·16 1·32 "].assert_eq(&text);
+}
+
+/// Statistics over a batch are others over its parts; those of layers, groups and weights are not.
+#[test]
+fn a_batch_in_parts_is_the_same_training_only_without_batch_norm() {
+    let spec = |layer: &str| {
+        let text = format!("input: [N, 4, 8, 8]\nlayers:\n  - conv2d: [8, 3]\n  - {layer}\n");
+        highwater_core::open(&mut text.as_bytes(), "net.yaml").unwrap()
+    };
+    for (model, cost) in [
+        (zoo("resnet18"), Cost::Training),
+        (zoo("vgg16"), Cost::Little),
+        (zoo("gpt2"), Cost::Little),
+        (spec("batchnorm2d"), Cost::Training),
+        (spec("groupnorm: 2"), Cost::Little),
+    ] {
+        let name = model.name().to_owned();
+        let config = on(&model, "t4", 8);
+        let mut stages = Stages::default();
+        let facts = Facts::of(&model, &model.simulate(&config, &mut stages).unwrap(), &config);
+        let halve = Lever::named("accumulate").unwrap();
+        let pulled = model.pull(halve, &config, &facts, &mut stages).unwrap().unwrap();
+        assert_eq!(pulled.cost, cost, "{name}");
+        assert_eq!(pulled.code.contains("BatchNorm"), cost == Cost::Training, "{name}");
+        // Twice is one step, and of the same kind.
+        let again = model.pull(halve, &pulled.config, &facts, &mut stages).unwrap().unwrap();
+        assert_eq!((again.cost, again.config.accumulate.get()), (cost, 4), "{name}");
+    }
 }
 
 #[test]
