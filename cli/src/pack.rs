@@ -1,6 +1,5 @@
 //! `highwater pack`: jobs that wait, and the GPUs that they share: who goes where, in which order, and why.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -10,7 +9,7 @@ use highwater_core::device::Device;
 use highwater_core::sharing::gpus::{self, Group};
 use highwater_core::sharing::policy::{Counts, POLICIES, Policy};
 use highwater_core::sharing::queue::{self, Card, Job, On, Outcome, Placed, Reason};
-use highwater_core::sharing::slowdown::{Load, Mode, Slowed, slowed};
+use highwater_core::sharing::slowdown::{Likely, Load};
 use highwater_core::sharing::{Fit, Tenant};
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -67,10 +66,9 @@ pub(crate) fn pack(arguments: &args::Pack) -> Result<String, String> {
     let good: Vec<&Asked> = asked.iter().filter(|asked| asked.job.is_ok()).collect();
     let ids: Vec<&Value> = good.iter().map(|asked| &asked.id).collect();
     let jobs: Vec<&Packed> = good.iter().filter_map(|asked| asked.job.as_ref().ok()).collect();
-    let runs: Vec<Run<'_>> = POLICIES
-        .iter()
-        .map(|policy| Run::of(*policy, &jobs, &cluster, arguments.sharing))
-        .collect();
+    let mut likely = Likely::new(arguments.sharing);
+    let runs: Vec<Run<'_>> =
+        POLICIES.iter().map(|policy| Run::of(*policy, &jobs, &cluster, &mut likely)).collect();
     let chosen = runs.iter().find(|run| run.policy == arguments.policy);
     let chosen = chosen.ok_or_else(|| format!("there is no rule `{}`", arguments.policy.id))?;
     if arguments.json {
@@ -101,7 +99,12 @@ impl Cluster {
 }
 
 impl<'a> Run<'a> {
-    fn of(policy: Policy, jobs: &'a [&'a Packed], cluster: &'a Cluster, mode: Mode) -> Self {
+    fn of(
+        policy: Policy,
+        jobs: &'a [&'a Packed],
+        cluster: &'a Cluster,
+        likely: &mut Likely<'a>,
+    ) -> Self {
         let on = |job: &Packed, on: &OnDevice| -> Option<On> {
             let verdict = &on.alone.verdict;
             let (need, upper) = (verdict.need, on.upper());
@@ -124,10 +127,8 @@ impl<'a> Run<'a> {
             on: job.on.iter().map(|kind| on(job, kind)).collect(),
         };
         let queue: Vec<Job> = jobs.iter().map(queued).collect();
-        let mut known: BTreeMap<(usize, Vec<usize>), Vec<u64>> = BTreeMap::new();
         let outcome = queue::run(&cluster.cards, &queue, policy, &mut |kind, together| {
-            let key = (kind, together.to_vec());
-            known.entry(key).or_insert_with(|| slower(jobs, kind, together, mode)).clone()
+            slower(jobs, kind, together, likely)
         });
         Self { policy, outcome, jobs, cluster }
     }
@@ -169,15 +170,18 @@ impl<'a> Run<'a> {
 }
 
 /// How much slower jobs run together: as long as alone where a kind of GPU has no times.
-fn slower(jobs: &[&Packed], kind: usize, together: &[usize], mode: Mode) -> Vec<u64> {
-    let load = |job: &usize| jobs.get(*job)?.on.get(kind)?.load.clone();
-    let loads: Option<Vec<Load>> = together.iter().map(load).collect();
-    let Some(loads) = loads else { return vec![share(together.len()); together.len()] };
-    let likely = |slowed: &Slowed| {
-        let [_, likely, _] = slowed.slowdowns();
-        likely
-    };
-    slowed(&loads, mode).iter().map(likely).collect()
+fn slower<'a>(
+    jobs: &'a [&'a Packed],
+    kind: usize,
+    together: &[usize],
+    likely: &mut Likely<'a>,
+) -> Vec<u64> {
+    let load = |job: &usize| jobs.get(*job)?.on.get(kind)?.load.as_ref();
+    let loads: Option<Vec<&'a Load>> = together.iter().map(load).collect();
+    loads.map_or_else(
+        || vec![share(together.len()); together.len()],
+        |loads| likely.slowdowns(&loads),
+    )
 }
 
 /// Per mille: what is assumed where no time is known: each has an equal part of the GPU.
