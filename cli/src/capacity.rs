@@ -6,7 +6,7 @@ use std::path::Path;
 use highwater_core::bytes::grouped;
 use highwater_core::device::{self, Device};
 use highwater_core::serving::{self, Answer, Fit, Row, Served, Serving, Weights};
-use highwater_core::{Error, ErrorKind, Source, say};
+use highwater_core::{Error, ErrorKind, Source as _, say};
 
 use crate::args::Capacity;
 use crate::file::FileSource;

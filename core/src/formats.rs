@@ -419,13 +419,15 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
         (_, Some(b"ustar")) => return refusal(say!("a tar archive"), UNPACK),
         _ => {}
     }
-    if is_core_ml(head) {
-        return refusal(say!("a Core ML model, which runs on Apple's devices"), EXPORT_HINT);
+    match () {
+        () if is_core_ml(head) => {
+            refusal(say!("a Core ML model, which runs on Apple's devices"), EXPORT_HINT)
+        }
+        () if safetensors::begins(head, file_size) => {
+            refusal(say!("a safetensors file"), EXPORT_HINT)
+        }
+        () => text(head),
     }
-    if safetensors::begins(head, file_size) {
-        return refusal(say!("a safetensors file"), EXPORT_HINT);
-    }
-    text(head)
 }
 
 /// Whether a file is Core ML's: a protobuf like ONNX, whose second field is a description (a message of features), where

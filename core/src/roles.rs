@@ -189,21 +189,7 @@ impl Uses {
                 }
             }
         }
-        let sources = Sources::of(program);
-        for node in &program.nodes {
-            let mut operands = node.inputs.iter().flatten();
-            let found = match node.op.as_str() {
-                "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul" => {
-                    let mut weights = operands.filter_map(|&value| sources.quantized(value));
-                    weights.find(|value| !uses.is_weight(*value))
-                }
-                "Add" if operands.clone().any(|&value| sources.is_product(value)) => {
-                    operands.find_map(|&value| sources.viewed_constant(value))
-                }
-                _ => None,
-            };
-            found.into_iter().for_each(|weight| mark(&mut uses.weight, weight));
-        }
+        uses.follow_weights(program);
         for output in &program.graph.outputs {
             mark(&mut uses.read, *output);
         }
@@ -215,6 +201,27 @@ impl Uses {
             }
         }
         uses
+    }
+
+    /// Marks weights that reach their layer through other operators.
+    fn follow_weights(&mut self, program: &Program) {
+        let sources = Sources::of(program);
+        for node in &program.nodes {
+            let mut operands = node.inputs.iter().flatten();
+            let found = match node.op.as_str() {
+                "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul" => {
+                    let mut weights = operands.filter_map(|&value| sources.quantized(value));
+                    weights.find(|value| !self.is_weight(*value))
+                }
+                "Add" if operands.clone().any(|&value| sources.is_product(value)) => {
+                    operands.find_map(|&value| sources.viewed_constant(value))
+                }
+                _ => None,
+            };
+            if let Some(weight) = found {
+                mark(&mut self.weight, weight);
+            }
+        }
     }
 
     fn read(&self, id: ValueId) -> bool {

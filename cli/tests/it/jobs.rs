@@ -227,7 +227,7 @@ fn words_are_the_same_job() {
         "optimizer": "adamw", "clip_grad_norm": "on", "accumulate": 2, "ema": true,
         "freeze": ["conv1", "bn1"], "pytorch": "2.11",
     });
-    let same = json!({ "model": "resnet18", "batch": 4, "settings": settings.clone() });
+    let same = json!({ "model": "resnet18", "batch": 4, "settings": settings });
     let jobs = [
         same.clone(),
         json!({ "words": words }),

@@ -315,8 +315,13 @@ impl Config {
     pub fn choose_device(&mut self, id: &str) {
         if self.device != id {
             id.clone_into(&mut self.device);
-            Self::figures_of_the_card().for_each(|figure| figure.copy(&Self::default(), self));
+            self.forget_the_card();
         }
+    }
+
+    /// The same device, with the figures of the table.
+    pub fn forget_the_card(&mut self) {
+        Self::figures_of_the_card().for_each(|figure| figure.copy(&Self::default(), self));
     }
 
     /// Whether the configuration has figures of its own for its card.

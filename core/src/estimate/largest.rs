@@ -170,7 +170,9 @@ impl Model {
         let mut line = BatchLine::default();
         let Ok(device) = device::find(&Config::default().device) else { return line };
         let Some(batch) = self.batch() else { return line };
-        let Ok(config) = self.own_dims(config) else { return line };
+        let Ok(mut config) = self.own_dims(config) else { return line };
+        // The line is that of all devices: figures of one card, such as its capacity, have no part in it.
+        config.forget_the_card();
         let here = Room::of(device, &config).limit();
         let mut runs = Simulated { model: self, batch: &batch.name, config, device, stages };
         let mut next = Some(USUAL);
@@ -533,6 +535,26 @@ mod tests {
         assert!(fits == 0 || needs(fits) <= limit, "{fits} does not fit");
         assert!(needs(fits + 1) > limit, "{} fits too", fits + 1);
         trials
+    }
+
+    /// Figures of one GPU, as a message or `--capacity` states them, are not those of another.
+    #[test]
+    fn figures_of_one_device_change_no_other() {
+        let entry = crate::formats::catalogue::find("resnet50").expect("it is in the catalogue");
+        let model = super::super::open_named(&entry).expect("it opens");
+        let largest = |config: &Config, id: &str| {
+            let mut stages = Stages::default();
+            let line = model.batch_line(config, &mut stages);
+            model.largest_batch(config, id, &line, &mut stages).expect("it is searched")
+        };
+        let plain = model.defaults().clone();
+        let known = Config {
+            capacity: Some(Bytes::mib(8192)),
+            other_processes: Bytes::mib(742),
+            ..plain.clone()
+        };
+        assert_eq!(largest(&known, "h100-80gb"), largest(&plain, "h100-80gb"));
+        assert_ne!(largest(&known, &known.device), largest(&plain, &plain.device));
     }
 
     #[test]

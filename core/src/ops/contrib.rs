@@ -62,7 +62,7 @@ fn quick_gelu_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 /// Dimensions of a factor after `trans…` and `transBatch…`, the latter of which moves the first behind the others.
-fn turned(dims: &[u64], turns: bool, turns_batch: bool) -> Vec<u64> {
+fn turned(dims: &[u64], [turns, turns_batch]: [bool; 2]) -> Vec<u64> {
     let mut dims = dims.to_vec();
     let rank = dims.len();
     if turns_batch && rank > 2 {
@@ -80,8 +80,8 @@ fn turns(node: &crate::graph::Node, factor: char) -> [bool; 2] {
 
 fn fused_matmul(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (a, b) = (inference.input(0)?, inference.input(1)?);
-    let ([ta, batch_a], [tb, batch_b]) = (turns(inference.node, 'A'), turns(inference.node, 'B'));
-    let (first, second) = (turned(&a.dims, ta, batch_a), turned(&b.dims, tb, batch_b));
+    let first = turned(&a.dims, turns(inference.node, 'A'));
+    let second = turned(&b.dims, turns(inference.node, 'B'));
     let dims = super::matmul::product(&first, &second)?;
     inference.set_dims(0, a.dtype, dims);
     Ok(())

@@ -364,7 +364,10 @@ impl Draft {
             key
         );
         let note = Diagnostic::new(Severity::Warning, RECIPE_UNREAD, message);
-        self.note(setting.map_or(note.clone(), |setting| note.at(setting)));
+        self.note(match setting {
+            Some(setting) => note.at(setting),
+            None => note,
+        });
     }
 
     /// Reads the keys of a mapping or of a call by a table.

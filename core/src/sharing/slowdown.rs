@@ -109,7 +109,7 @@ const STEPS: u64 = 4;
 const MOST_EVENTS: u32 = 2_000_000;
 /// PICOSECONDS: how long a process keeps the device while others wait. NVIDIA publishes no figure; about 2 ms was
 /// observed, and the range has a quarter of it and four times it.
-const SLICES: [u64; 3] = [SLICE / 4, SLICE, SLICE * 4];
+const SLICES: [u64; 3] = [SLICE >> 2, SLICE, SLICE << 2];
 /// PICOSECONDS: the most likely slice.
 const SLICE: u64 = 2_000_000_000;
 

@@ -529,7 +529,7 @@ fn other_files_are_named() {
     };
     let safetensors = [&2_u64.to_le_bytes(), b"{}".as_slice(), &[0; 100]].concat();
     let lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n".to_vec();
-    let cases: [(&str, Vec<u8>); 22] = [
+    let cases: [(&str, Vec<u8>); 24] = [
         ("nothing", vec![]),
         ("one byte", vec![8]),
         ("model.pt", zip("archive/data.pkl")),
