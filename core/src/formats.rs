@@ -340,6 +340,9 @@ struct Refusal {
     advice: Sentence,
 }
 
+/// What to do with an archive.
+const UNPACK: Sentence = Sentence::of("unpack it and open the .onnx file inside");
+
 /// What nothing is recognised in.
 const UNKNOWN: Refusal =
     Refusal { what: Sentence::of("no model that is known here"), advice: EXPORT_HINT };
@@ -355,7 +358,6 @@ fn called(name: &str) -> Sentence {
 
 /// Recognises what is certainly not ONNX; everything else goes to the ONNX reader.
 fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
-    const UNPACK: Sentence = Sentence::of("unpack it and open the .onnx file inside");
     const NOT_A_MODEL: Sentence = Sentence::of("open an ONNX model (.onnx)");
     if head.starts_with(b"PK") {
         return zip(head);
@@ -395,29 +397,8 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
             return refusal(what, advice);
         }
     }
-    match (head.get(4..8), head.get(257..262)) {
-        (Some(b"TFL3"), _) => {
-            return refusal(
-                say!("a TensorFlow Lite model"),
-                say!("convert it to ONNX with tf2onnx"),
-            );
-        }
-        (Some(b"ORTM"), _) => {
-            return refusal(
-                say!("a model in ONNX Runtime's own format"),
-                say!("open the .onnx it was made of"),
-            );
-        }
-        (Some(b"ET12"), _) => {
-            return refusal(
-                say!("an ExecuTorch program (.pte), which is compiled for inference"),
-                say!(
-                    "open what it was made of: `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`"
-                ),
-            );
-        }
-        (_, Some(b"ustar")) => return refusal(say!("a tar archive"), UNPACK),
-        _ => {}
+    if let Some(found) = marked_inside(head) {
+        return Some(found);
     }
     match () {
         () if is_core_ml(head) => {
@@ -427,6 +408,27 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
             refusal(say!("a safetensors file"), EXPORT_HINT)
         }
         () => text(head),
+    }
+}
+
+/// Formats that are recognised by bytes which are not the first.
+fn marked_inside(head: &[u8]) -> Option<Refusal> {
+    match (head.get(4..8), head.get(257..262)) {
+        (Some(b"TFL3"), _) => {
+            refusal(say!("a TensorFlow Lite model"), say!("convert it to ONNX with tf2onnx"))
+        }
+        (Some(b"ORTM"), _) => refusal(
+            say!("a model in ONNX Runtime's own format"),
+            say!("open the .onnx it was made of"),
+        ),
+        (Some(b"ET12"), _) => refusal(
+            say!("an ExecuTorch program (.pte), which is compiled for inference"),
+            say!(
+                "open what it was made of: `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`"
+            ),
+        ),
+        (_, Some(b"ustar")) => refusal(say!("a tar archive"), UNPACK),
+        _ => None,
     }
 }
 

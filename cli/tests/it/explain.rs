@@ -207,6 +207,7 @@ fn json_has_the_same() {
         [
             "cause",
             "context",
+            "memory_summary",
             "message",
             "missing",
             "model",
@@ -221,6 +222,24 @@ fn json_has_the_same() {
     assert_eq!(json["suspects"][0]["id"], "rtx-4090");
     assert_eq!(json["settings"]["device"], "rtx-4090");
     assert_eq!(json["model"], Value::Null);
+}
+
+/// What `torch.cuda.memory_summary()` returns.
+#[test]
+fn a_memory_summary_is_explained() {
+    let table = "|   PyTorch CUDA memory summary, device ID 0   |\n\
+        |  CUDA OOMs: 1  |  cudaMalloc retries: 2  |\n\
+        | Allocated memory      | 161792 B   |  10516 KiB |  73209 KiB |  73051 KiB |\n\
+        | GPU reserved memory   |  24576 KiB |  24576 KiB |  24576 KiB |      0 B   |\n";
+    let path = file("summary.txt", table.as_bytes());
+    let arguments = ["explain", "--message", &path.to_string_lossy()];
+    let outcome = highwater(&arguments);
+    for expected in ["10.3 MiB in tensors", "24.0 MiB from the driver", "tried again 2 times"] {
+        assert!(outcome.stdout.contains(expected), "{}", outcome.stdout);
+    }
+    let json = highwater(&[&arguments[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["memory_summary"]["peak_allocated"], 10_516 << 10);
 }
 
 #[test]

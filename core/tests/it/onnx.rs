@@ -576,8 +576,10 @@ fn other_files_are_named() {
         WrongFormat: model.onnx.gz is a gzip archive; unpack it and open the .onnx file inside
         WrongFormat: model.h5 is an HDF5 file, such as Keras saves; convert the model to ONNX with tf2onnx
         NoGraph: the file has no floating-point tensor, so there is nothing to train
-        WrongFormat: model.gguf is a GGUF file, weights for inference without a graph; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
+        WrongFormat: model.gguf is a GGUF file, weights for inference without a graph; open it where servers are asked about, for what serving it takes; to train the model, name it or open its `config.json`
         WrongFormat: model.tflite is a TensorFlow Lite model; convert it to ONNX with tf2onnx
+        WrongFormat: model.pte is an ExecuTorch program (.pte), which is compiled for inference; open what it was made of: `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
+        WrongFormat: model.mlmodel is a Core ML model, which runs on Apple's devices; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
         WrongFormat: config.json is JSON, but not a known model; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
         WrongFormat: index.html is a web page or XML; if it should be a model, the download went wrong; fetch the file itself
         WrongFormat: pointer.onnx is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`
