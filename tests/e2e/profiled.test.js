@@ -59,8 +59,9 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
     assert.equal(await page.locator(gone).filter({ visible: true }).count(), 0, gone);
   }
   const fetched = requests.map((address) => address.split('/').at(-1));
-  assert.equal(fetched.length, 1, fetched.join());
-  assert.match(fetched[0], /^highwater-profiled-\w+\.wasm$/, 'what reads it, and nothing else');
+  assert.equal(fetched.length, 2, fetched.join());
+  assert.match(fetched[0], /^highwater-profiled-\w+\.wasm$/, 'what reads it');
+  assert.match(fetched[1], /^highwater-sections-\w+\.wasm$/, 'what shows a moment of it, and nothing else');
   assert.ok((await longestTask(page)).share < 0.2, 'the page stays alive');
 
   await page.evaluate(() => globalThis.scrollTo(0, 0));

@@ -79,8 +79,9 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
     assert.equal(await page.locator(gone).filter({ visible: true }).count(), 0, gone);
   }
   const fetched = requests.map((address) => address.split('/').at(-1));
-  assert.equal(fetched.length, 1, fetched.join());
-  assert.match(fetched[0], /^highwater-recorded-\w+\.wasm$/, 'what reads it, and nothing else');
+  assert.equal(fetched.length, 2, fetched.join());
+  assert.match(fetched[0], /^highwater-recorded-\w+\.wasm$/, 'what reads it');
+  assert.match(fetched[1], /^highwater-sections-\w+\.wasm$/, 'what shows a moment of it, and nothing else');
   assert.ok((await longestTask(page)).share < 0.2, 'the page stays alive');
 
   await show(page, 'timeline');

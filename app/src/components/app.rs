@@ -12,7 +12,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
 use super::answer_card::{AnswerCard, open_dims};
-use super::at_cursor::AtCursor;
+use super::at_cursor::{AtCursorProps, at_cursor_view};
 use super::autopsy::AutopsyView;
 use super::canvas::forget_colours;
 use super::comparison::{ComparisonProps, comparison};
@@ -29,7 +29,7 @@ use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::open_field::Opens;
-use super::others::OthersView;
+use super::others::{OthersViewProps, others_view};
 use super::readings::Readings;
 use super::recorded::RecordedView;
 use super::scaled::{ScaledViewProps, scaled_view};
@@ -37,7 +37,7 @@ use super::serving::{ServingViewProps, serving_view};
 use super::source_editor::SourceEditor;
 use super::tabs::{SectionPanel, Sections, Tabs};
 use super::timeline::Timeline;
-use super::times::TimesView;
+use super::times::{TimesViewProps, times_view};
 use super::tray::{TrayViewProps, tray_view};
 use super::trend::{TrendViewProps, trend_view};
 use super::what_helps::{self, WhatHelps};
@@ -507,6 +507,12 @@ fn TimelineSection(
         }
     });
     let follow = move |section| sections.follow(section, derived.report);
+    let at_cursor = move || AtCursorProps {
+        report: follow(Section::Allocator),
+        snapshot: sections.follow(Section::Allocator, Signal::derive(move || state.snapshot.get())),
+        theme: state.theme.into(),
+        on_jump: Callback::new(move |event| state.pin.set(Some(event))),
+    };
     view! {
         <SectionPanel sections section=Section::Timeline>
             <Chart state derived />
@@ -518,13 +524,7 @@ fn TimelineSection(
         </SectionPanel>
         <SectionPanel sections section=Section::Allocator>
             <Figures report=follow(Section::Allocator) />
-            <AtCursor
-                report=follow(Section::Allocator)
-                snapshot=sections
-                    .follow(Section::Allocator, Signal::derive(move || state.snapshot.get()))
-                theme=state.theme
-                on_jump=Callback::new(move |event| state.pin.set(Some(event)))
-            />
+            {later(sections.is_shown(Section::Allocator), at_cursor_view, at_cursor)}
             <RecordedView report=follow(Section::Allocator) what_ifs=state.what_ifs />
         </SectionPanel>
     }
@@ -670,6 +670,20 @@ fn Details(
             state.config.update(|config| config.choose_device(&id));
         }),
     };
+    let timed = move || TimesViewProps {
+        times: derived.times,
+        report: follow(Section::Time),
+        devices: state.devices,
+        shown: sections.is_shown(Section::Time),
+        on_ask: Callback::new(move |()| actions.ask_times.run(true)),
+    };
+    let others = move || OthersViewProps {
+        others: actions.others,
+        report: follow(Section::Others),
+        devices: state.devices,
+        shown: sections.is_shown(Section::Others),
+        on_ask: actions.ask_others,
+    };
     view! {
         <SectionPanel sections section=Section::Gpus>
             <GpuTable
@@ -694,22 +708,10 @@ fn Details(
             {later(sections.is_shown(Section::Servers), serving_view, served)}
         </SectionPanel>
         <SectionPanel sections section=Section::Time>
-            <TimesView
-                times=derived.times
-                report=follow(Section::Time)
-                devices=state.devices
-                shown=sections.is_shown(Section::Time)
-                on_ask=Callback::new(move |()| actions.ask_times.run(true))
-            />
+            {later(sections.is_shown(Section::Time), times_view, timed)}
         </SectionPanel>
         <SectionPanel sections section=Section::Others>
-            <OthersView
-                others=actions.others
-                report=follow(Section::Others)
-                devices=state.devices
-                shown=sections.is_shown(Section::Others)
-                on_ask=actions.ask_others
-            />
+            {later(sections.is_shown(Section::Others), others_view, others)}
         </SectionPanel>
         <SectionPanel sections section=Section::Compare>
             {later(sections.is_shown(Section::Compare), comparison, compared)}

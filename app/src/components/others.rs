@@ -1,4 +1,8 @@
 //! What other estimators say of the run, and what was measured: a bar each, against what GPUs have.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a part may not arrive, which the attribute adds to the result"
+)]
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -6,7 +10,9 @@ use std::sync::Arc;
 use highwater_core::estimators::{Estimate, Means};
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
+use super::later::Draw;
 use super::parts::{FoldedTable, column, size};
 use crate::model::protocol::{Others, Said};
 use crate::model::state::DeviceRow;
@@ -20,6 +26,15 @@ struct Mark {
     name: String,
     bytes: Bytes,
     class: &'static str,
+}
+
+/// What draws what other estimators say.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(sections, fallible)]
+pub(super) fn others_view() -> Result<Draw<OthersViewProps>, SplitLoaderError> {
+    Ok(|props| OthersView(props).into_any())
 }
 
 /// Every estimator's answer for the run that is on the page.

@@ -1,4 +1,8 @@
 //! How long a step takes: its figures, where the time goes, and every GPU by speed.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "a part may not arrive, which the attribute adds to the result"
+)]
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -6,7 +10,9 @@ use std::sync::Arc;
 use highwater_core::Report;
 use highwater_core::time::Picoseconds;
 use leptos::prelude::*;
+use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
+use super::later::Draw;
 use super::parts::column;
 use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
@@ -16,6 +22,15 @@ use crate::words::stated;
 
 /// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
 const EPOCH: u64 = 1_281_167;
+
+/// What draws times.
+///
+/// # Errors
+/// It did not arrive.
+#[wasm_split(sections, fallible)]
+pub(super) fn times_view() -> Result<Draw<TimesViewProps>, SplitLoaderError> {
+    Ok(|props| TimesView(props).into_any())
+}
 
 /// The times of the run that is on the page.
 #[component]
