@@ -102,11 +102,7 @@ pub(crate) fn TrendView(
             return None;
         }
         let is_batch = dims.with(|dims| dims.iter().any(|dim| dim.batch && dim.name == curve.dim));
-        let limits = devices.with(|rows| {
-            let current = current.get();
-            let limits = [&chosen, &second].into_iter();
-            limits.filter_map(|id| limit(rows, id, is_batch, current)).collect()
-        });
+        let limits = limits(devices, [&chosen, &second], is_batch, current.get());
         let need = report.with(|report| Some(report.as_ref()?.verdict.need))?;
         Some(Picture { size: size().unwrap_or(1), curve, limits, need })
     });
@@ -231,6 +227,17 @@ fn choices(devices: RwSignal<Vec<DeviceRow>>, chosen: &str) -> impl IntoView + u
         view! { <option value=device.id selected=is_chosen>{device.name}</option> }
     };
     devices.get().into_iter().map(option).collect_view()
+}
+
+/// What devices have, those of these that are known.
+fn limits(
+    devices: RwSignal<Vec<DeviceRow>>,
+    ids: [&str; 2],
+    is_batch: bool,
+    current: Option<u64>,
+) -> Vec<Limit> {
+    devices
+        .with(|rows| ids.into_iter().filter_map(|id| limit(rows, id, is_batch, current)).collect())
 }
 
 /// What a device has, and how far it reaches.

@@ -134,7 +134,7 @@ struct Line {
 #[derive(Clone, Debug)]
 enum Request {
     Open(Box<Opening>),
-    Estimate(Wanted),
+    Estimate(Box<Wanted>),
 }
 
 /// What an estimate is wanted for.
@@ -487,8 +487,24 @@ impl Engine {
             let Wanted { config, reading } = wanted.clone();
             let generation = line.generation;
             line.send(&ToWorker::Estimate { generation, config, reading }, &JsValue::NULL);
-            line.under_way = Some(Request::Estimate(wanted));
+            line.under_way = Some(Request::Estimate(Box::new(wanted)));
         }
+    }
+
+    /// A piece of the answer for several GPUs; those behind it are of an older question.
+    fn scaled_to(&self, generation: u64, number: usize, piece: Vec<u8>) {
+        if self.answered() != Some(generation) {
+            return;
+        }
+        self.scaled.update(|known| {
+            match known.as_mut().and_then(|known| known.at_mut(Some(generation))) {
+                Some(pieces) => {
+                    pieces.truncate(number);
+                    pieces.push(piece);
+                }
+                None => *known = Some(Computed::new(generation, vec![piece])),
+            }
+        });
     }
 
     /// The worker is ready.
@@ -535,7 +551,7 @@ impl Engine {
             FromWorker::Estimated { generation, estimate } => {
                 let request = self.line.borrow_mut().answered(generation);
                 if let Some(Request::Estimate(wanted)) = request {
-                    self.answer(generation, estimate, wanted);
+                    self.answer(generation, estimate, *wanted);
                 }
             }
             FromWorker::Failed { generation, fault } => {
@@ -579,19 +595,7 @@ impl Engine {
             }
             FromWorker::Times { generation, answer } => self.timed(generation, answer),
             FromWorker::Scaled { generation, number, piece } => {
-                if self.answered() == Some(generation) {
-                    self.scaled.update(|known| {
-                        let of_now =
-                            known.as_mut().and_then(|known| known.at_mut(Some(generation)));
-                        match of_now {
-                            Some(pieces) => {
-                                pieces.truncate(number);
-                                pieces.push(piece);
-                            }
-                            None => *known = Some(Computed::new(generation, vec![piece])),
-                        }
-                    });
-                }
+                self.scaled_to(generation, number, piece);
             }
             FromWorker::Shared { answer } => self.shared.set(Some(answer)),
             FromWorker::Served { number, answer } => {

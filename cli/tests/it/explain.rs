@@ -234,7 +234,7 @@ fn a_memory_summary_is_explained() {
     let path = file("summary.txt", table.as_bytes());
     let arguments = ["explain", "--message", &path.to_string_lossy()];
     let outcome = highwater(&arguments);
-    for expected in ["10.3 MiB in tensors", "24.0 MiB from the driver", "tried again 2 times"] {
+    for expected in ["10.27 MiB in tensors", "24.00 MiB from the driver", "tried again 2 times"] {
         assert!(outcome.stdout.contains(expected), "{}", outcome.stdout);
     }
     let json = highwater(&[&arguments[..], &["--json"]].concat());

@@ -9,7 +9,7 @@
 //! - The TorchScript exporter gives generated names to weights that it changed, `onnx::Conv_497` (before 1.13,
 //!   `497`), and leaves all others under the module's: nothing else changes the weight of a convolution. That the
 //!   convolution has no bias of its own is a convention.
-//! - Tools that simplify a file drop the origin, or fold what the exporter had left. Names tell: `c.weight_bias` beside
+//! - Tools that simplify a file drop the origin, or fold what the exporter left. Names tell: `c.weight_bias` next to
 //!   `c.weight`, and a node called `node_Conv_17`, are of the dynamo exporter's own folding (a call is
 //!   `node_conv2d`); `…BatchNormalization_output_0_weight` or `getitem_weight` with its `_bias` is onnxslim's; `_v_24`
 //!   is onnxsim's; `…/batchnorm/sub:0` is Keras' arithmetic in a file of tf2onnx, which keeps `· batchnorm/mul` and

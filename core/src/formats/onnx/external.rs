@@ -1,4 +1,4 @@
-//! Tensors in files beside the model (<https://onnx.ai/onnx/repo-docs/ExternalData.html>): the contents of small ones.
+//! Tensors in files next to the model (<https://onnx.ai/onnx/repo-docs/ExternalData.html>): the contents of small ones.
 //!
 //! Exporters of large models put weights there; some put every tensor there, also the few numbers of a shape.
 
