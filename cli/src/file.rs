@@ -23,7 +23,8 @@ impl FileSource {
         Ok(Self { reader: BufReader::new(file), len, position: 0, folder: None })
     }
 
-    /// The same with the small files beside it that belong to it, which whoever asks may read.
+    /// The same with the small files next to it that belong to it. Whoever asks has started this process, and may read
+    /// them.
     pub(crate) fn with_parts(path: &Path) -> Result<Self, Error> {
         let folder = path.parent().map(Path::to_owned);
         Ok(Self { folder, ..Self::open(path)? })
@@ -64,11 +65,11 @@ impl Source for FileSource {
         })
     }
 
-    fn read_beside(&mut self, name: &str, offset: u64, buffer: &mut [u8]) -> bool {
+    fn read_next_to(&mut self, name: &str, offset: u64, buffer: &mut [u8]) -> bool {
         let mut parts = Path::new(name).components();
         let is_plain = matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none();
-        let beside = self.folder.as_ref().filter(|_| is_plain).map(|folder| folder.join(name));
-        let file = beside.and_then(|path| Self::open(&path).ok());
+        let path = self.folder.as_ref().filter(|_| is_plain).map(|folder| folder.join(name));
+        let file = path.and_then(|path| Self::open(&path).ok());
         file.is_some_and(|mut file| file.read_at(offset, buffer).is_ok())
     }
 }

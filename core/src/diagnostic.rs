@@ -12,6 +12,9 @@ use crate::sentence::Sentence;
 /// Code of a size that neither the file nor the user gives; its node is the dimension's name.
 pub const ASSUMED_DIMENSION: &str = "assumed-dimension";
 
+/// Code of weights in integers, which do not train.
+pub const QUANTIZED_WEIGHTS: &str = "quantized-weights";
+
 /// Code of a value in a recipe that could not be read; its node is the setting that it decides, where that is one.
 pub const RECIPE_UNREAD: &str = "recipe-unread";
 

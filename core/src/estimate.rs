@@ -164,6 +164,11 @@ impl Recovered {
     }
 }
 
+/// The module that a tensor of this name belongs to.
+fn owner(name: &str) -> Option<&str> {
+    name.rsplit_once('.').map(|(owner, _)| owner)
+}
+
 /// Families whose classes in transformers 5.23 have `supports_gradient_checkpointing = False`.
 const UNCHECKPOINTED: [&str; 3] = ["albert", "convnext", "resnet"];
 
@@ -689,13 +694,12 @@ impl Model {
         }
         let values = graph.values.iter().filter(|value| value.initializer.is_some());
         let present: BTreeSet<&str> = values.map(|value| value.name.as_str()).collect();
-        let owner = |name: &'_ str| name.rsplit_once('.').map(|(owner, _)| owner.to_owned());
-        // What was folded into others ran in its module, and what stands beside a tensor of the file did.
-        let modules = graph.nodes.iter().map(|node| node.module.clone());
-        let ran: BTreeSet<String> =
+        // What was folded into others ran in its module, and so did what a tensor of the file belongs to.
+        let modules = graph.nodes.iter().map(|node| node.module.as_str());
+        let ran: BTreeSet<&str> =
             modules.chain(present.iter().filter_map(|name| owner(name))).collect();
         let is_unread = |name: &&str| {
-            !present.contains(name) && owner(name).is_some_and(|owner| !ran.contains(&owner))
+            !present.contains(name) && owner(name).is_some_and(|owner| !ran.contains(owner))
         };
         let members = graph.members.iter().filter(|(_, kind)| *kind == Member::Parameter);
         let unread: Vec<&str> = members.map(|(name, _)| name.as_str()).filter(is_unread).collect();

@@ -400,15 +400,10 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
     if let Some(found) = marked_inside(head) {
         return Some(found);
     }
-    match () {
-        () if is_core_ml(head) => {
-            refusal(say!("a Core ML model, which runs on Apple's devices"), EXPORT_HINT)
-        }
-        () if safetensors::begins(head, file_size) => {
-            refusal(say!("a safetensors file"), EXPORT_HINT)
-        }
-        () => text(head),
+    if safetensors::begins(head, file_size) {
+        return refusal(say!("a safetensors file"), EXPORT_HINT);
     }
+    text(head)
 }
 
 /// Formats that are recognised by bytes which are not the first.
@@ -428,6 +423,9 @@ fn marked_inside(head: &[u8]) -> Option<Refusal> {
             ),
         ),
         (_, Some(b"ustar")) => refusal(say!("a tar archive"), UNPACK),
+        _ if is_core_ml(head) => {
+            refusal(say!("a Core ML model, which runs on Apple's devices"), EXPORT_HINT)
+        }
         _ => None,
     }
 }

@@ -382,6 +382,11 @@ impl Node {
         output.map_or(self.op.as_str(), |&id| graph.value_name(id))
     }
 
+    /// Whether it is a product of which one factor may be a weight.
+    pub fn multiplies(&self) -> bool {
+        matches!(self.op.as_str(), "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul")
+    }
+
     /// The input at this position, where it is given.
     pub fn input(&self, position: usize) -> Option<ValueId> {
         self.inputs.get(position).copied().flatten()

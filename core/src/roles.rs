@@ -1,6 +1,6 @@
 //! The roles of the file's tensors: trained, state, or plain numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::adapt;
 use crate::graph::{Graph, Member, Node, Value, ValueId};
@@ -207,19 +207,15 @@ impl Uses {
     fn follow_weights(&mut self, program: &Program) {
         let sources = Sources::of(program);
         for node in &program.nodes {
-            let mut operands = node.inputs.iter().flatten();
-            let found = match node.op.as_str() {
-                "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul" => {
-                    let mut weights = operands.filter_map(|&value| sources.quantized(value));
-                    weights.find(|value| !self.is_weight(*value))
-                }
-                "Add" if operands.clone().any(|&value| sources.is_product(value)) => {
-                    operands.find_map(|&value| sources.viewed_constant(value))
-                }
-                _ => None,
-            };
-            if let Some(weight) = found {
-                mark(&mut self.weight, weight);
+            let operands = || node.inputs.iter().flatten().copied();
+            if node.multiplies() {
+                let weights = operands().filter_map(|value| sources.quantized(value));
+                weights.for_each(|weight| mark(&mut self.weight, weight));
+            } else if node.op == "Add"
+                && operands().any(|value| sources.producer(value).is_some_and(Node::multiplies))
+            {
+                let biases = operands().filter_map(|value| sources.viewed_constant(value));
+                biases.for_each(|bias| mark(&mut self.weight, bias));
             }
         }
     }
@@ -256,31 +252,40 @@ impl Uses {
     }
 }
 
-/// Which node makes a value: weights that pass through others on their way to a layer.
+/// What values are made of: weights that pass through other operators on their way to a layer.
 struct Sources<'p> {
-    program: &'p Program,
-    producers: BTreeMap<ValueId, &'p Node>,
+    graph: &'p Graph,
+    /// The node that makes each value.
+    producers: Vec<Option<&'p Node>>,
 }
 
 impl<'p> Sources<'p> {
     fn of(program: &'p Program) -> Self {
-        let made = program.nodes.iter().flat_map(|node| {
-            node.outputs.iter().flatten().map(move |output| (*output, node.as_ref()))
-        });
-        Self { program, producers: made.collect() }
+        let mut producers = vec![None; program.graph.values.len()];
+        for node in &program.nodes {
+            for output in node.outputs.iter().flatten() {
+                if let Some(slot) = producers.get_mut(output.0) {
+                    *slot = Some(node.as_ref());
+                }
+            }
+        }
+        Self { graph: &program.graph, producers }
+    }
+
+    fn producer(&self, value: ValueId) -> Option<&'p Node> {
+        self.producers.get(value.0).copied().flatten()
     }
 
     /// What a value is made of by such operators of one tensor, if it is a tensor of the file.
-    fn origin(&self, value: ValueId, through: impl Fn(&Node) -> bool) -> Option<ValueId> {
-        let mut value = value;
+    fn origin(&self, mut value: ValueId, through: impl Fn(&Node) -> bool) -> Option<ValueId> {
         for _ in 0..CHAIN_MAX {
-            match self.producers.get(&value) {
+            match self.producer(value) {
                 Some(node) if through(node) => value = node.input(0)?,
                 Some(_) => return None,
                 None => break,
             }
         }
-        let known = self.program.graph.value(value)?.initializer.as_ref()?;
+        let known = self.graph.value(value)?.initializer.as_ref()?;
         known.dtype.is_floating().then_some(value)
     }
 
@@ -289,7 +294,7 @@ impl<'p> Sources<'p> {
         let is_back = |node: &Node| {
             node.op == "DequantizeLinear" || node.op.starts_with("fake_quantize_per_")
         };
-        let last = self.producers.get(&value)?;
+        let last = self.producer(value)?;
         let through = |node: &Node| {
             is_back(node) || matches!(node.op.as_str(), "Cast" | "Clip" | "QuantizeLinear")
         };
@@ -302,13 +307,7 @@ impl<'p> Sources<'p> {
             matches!(node.op.as_str(), "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
         };
         let source = self.origin(value, is_view).filter(|source| *source != value)?;
-        self.program.graph.constants.binary_search(&source).ok().map(|_| source)
-    }
-
-    fn is_product(&self, value: ValueId) -> bool {
-        self.producers.get(&value).is_some_and(|node| {
-            matches!(node.op.as_str(), "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul")
-        })
+        self.graph.constants.binary_search(&source).ok().map(|_| source)
     }
 }
 

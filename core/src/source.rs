@@ -26,7 +26,7 @@ pub trait Source {
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error>;
 
     /// The same from another file in the same folder; whether there is one with these bytes, and it may be read.
-    fn read_beside(&mut self, _name: &str, _offset: u64, _buffer: &mut [u8]) -> bool {
+    fn read_next_to(&mut self, _name: &str, _offset: u64, _buffer: &mut [u8]) -> bool {
         false
     }
 }
@@ -103,7 +103,7 @@ impl Source for Counted<'_> {
         self.source.read_at(offset, buffer)
     }
 
-    fn read_beside(&mut self, name: &str, offset: u64, buffer: &mut [u8]) -> bool {
-        self.source.read_beside(name, offset, buffer)
+    fn read_next_to(&mut self, name: &str, offset: u64, buffer: &mut [u8]) -> bool {
+        self.source.read_next_to(name, offset, buffer)
     }
 }

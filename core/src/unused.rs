@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bytes::Bytes;
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, QUANTIZED_WEIGHTS, Severity};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::infer::Typed;
 use crate::sentence::Sentence;
@@ -16,9 +16,6 @@ use crate::tensor::{DType, TensorType};
 
 /// Code of the diagnostic that the headline repeats.
 pub(crate) const UNUSED: &str = "unused";
-
-/// The same, of weights in integers.
-pub(crate) const QUANTIZED_WEIGHTS: &str = "quantized-weights";
 
 /// What is unused becomes worth a word, or leaves the answer open, from this part of the rest: one in so many.
 const PART: u64 = 16;
@@ -135,8 +132,7 @@ fn quantized(graph: &Graph, typed: &Typed, trains: bool) -> Option<Diagnostic> {
         let is_whole = |value: &Value| {
             value.initializer.as_ref().is_some_and(|literal| !literal.dtype.is_floating())
         };
-        graph.value(*id).is_some_and(is_whole)
-            && typed.ty(*id).is_some_and(|ty| ty.numel() > 1 && ty.rank() > 0)
+        graph.value(*id).is_some_and(is_whole) && typed.ty(*id).is_some_and(|ty| ty.numel() > 1)
     };
     let weight = |node: &Node| {
         let (_, at) = QUANTIZED.iter().find(|(op, _)| *op == node.op)?;

@@ -19,7 +19,7 @@ use super::hf_config::named::Clues;
 use super::states::{self, State};
 use super::{Fidelity, hf_config};
 use crate::config::Config;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, QUANTIZED_WEIGHTS, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::sentence::Sentence;
@@ -104,22 +104,18 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
             ));
         }
         end_of_data = end.max(end_of_data);
-        tensors.push((begin, tensor));
+        tensors.push((begin, end, tensor));
     }
-    tensors.sort_by_key(|(begin, tensor)| (*begin, tensor.name));
-    let mut before: (u64, &str) = (0, "");
-    for (begin, tensor) in &tensors {
-        let (end, other) = before;
-        if *begin < end {
-            return Err(invalid(
-                tensor.name,
-                &say!("begins at {begin}, inside of `{other}`", begin, other),
-            ));
+    tensors.sort_by_key(|(begin, _, tensor)| (*begin, tensor.name));
+    for pair in tensors.windows(2) {
+        if let [(_, end, before), (begin, _, tensor)] = pair
+            && begin < end
+        {
+            let what = say!("begins at {begin}, inside of `{other}`", begin, other = before.name);
+            return Err(invalid(tensor.name, &what));
         }
-        let size = tensor.dtype.size().times(numel(&tensor.dims)).0;
-        before = (begin.saturating_add(size).max(end), tensor.name);
     }
-    let mut tensors: Vec<Tensor<'_>> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
+    let mut tensors: Vec<Tensor<'_>> = tensors.into_iter().map(|(.., tensor)| tensor).collect();
     let quantized = freeze_quantized(&mut tensors);
     let is_small = tensors.len() <= TENSORS_MAX;
     let family = if is_small { hf_config::named::program(&named(&tensors))? } else { None };
@@ -134,7 +130,7 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
              scales, and do not train; open the model before it is quantized for an answer about training",
             first
         );
-        graph.diagnostics.push(Diagnostic::new(Severity::Error, "quantized-weights", message));
+        graph.diagnostics.push(Diagnostic::new(Severity::Error, QUANTIZED_WEIGHTS, message));
     }
     if behind.saturating_sub(size) < end_of_data {
         let message = say!(

@@ -19,7 +19,6 @@ pub(super) const TABLE: &[Operator] = &[
     torch("Deg2rad", 1..=1).runs(|c| pointwise(c, Unary::saves_nothing("aten::deg2rad"))),
     torch("Digamma", 1..=1)
         .runs(|c| pointwise(c, Unary::saves_input("aten::digamma").temporaries(1))),
-    torch("Erfc", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::erfc").temporaries(4))),
     torch("Erfinv", 1..=1)
         .runs(|c| pointwise(c, Unary::saves_input("aten::erfinv").temporaries(4))),
     torch("Exp2", 1..=1).runs(|c| pointwise(c, Unary::saves_output("aten::exp2").temporaries(1))),
@@ -33,9 +32,6 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: halved, ..torch("Glu", 1..=1) }.runs(glu_rule),
     torch("Rsqrt", 1..=1).runs(|c| pointwise(c, Unary::saves_output("aten::rsqrt").temporaries(2))),
     torch("Silu", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::silu"))),
-    // Of Keras' exports.
-    op("Erfc", 1..=1, like_first)
-        .runs(|c| pointwise(c, Unary::saves_input("aten::erfc").temporaries(4))),
     op("Abs", 1..=1, |i| folded(i, i64::checked_abs, |x| Some(x.abs())))
         .runs(|c| pointwise(c, Unary::saves_input("aten::abs").temporaries(1))),
     op("Acos", 1..=1, like_first)
@@ -64,6 +60,9 @@ pub(super) const TABLE: &[Operator] = &[
         .runs(|c| pointwise(c, Unary::saves_input("aten::elu").reads_result_in_place())),
     op("Erf", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::erf").temporaries(4))),
+    // Of Keras' exports; ONNX has none.
+    op("Erfc", 1..=1, like_first)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::erfc").temporaries(4))),
     op("Exp", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_output("aten::exp"))),
     op("Floor", 1..=1, |i| folded(i, Some, |x| Some(x.floor())))
         .runs(|c| pointwise(c, Unary::saves_nothing("aten::floor"))),

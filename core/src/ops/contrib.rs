@@ -9,9 +9,10 @@ use super::run::fresh;
 use super::shape_math::{before, broadcast, dim, exact_div, like_first, size};
 use super::{Call, Inference, OpError, Operator, RunRule, Shaped, op};
 use crate::aten::elementwise::{self, Unary, unary};
-use crate::aten::{matmul, view};
+use crate::aten::{matmul, norm as aten, view};
 use crate::eager::Tensor;
-use crate::tensor::Dims;
+use crate::graph::Node;
+use crate::tensor::{Dims, TensorType};
 
 const MICROSOFT: &str = "com.microsoft";
 
@@ -24,16 +25,16 @@ pub(super) const TABLE: &[Operator] = &[
     contrib(op("MatMulNBits", 3..=6, matmul_bits)).runs(fresh).unproven(),
     contrib(op("QuickGelu", 1..=1, like_first)).runs(quick_gelu_rule),
     op("SimplifiedLayerNormalization", 2..=2, like_first).runs(norm::rms_norm_rule),
-    skipping("SkipLayerNormalization", 3, |c| skip_rule(c, false)),
-    skipping("SkipSimplifiedLayerNormalization", 3, |c| skip_rule(c, true)),
+    skipping("SkipLayerNormalization", |c| skip_rule(c, false)),
+    skipping("SkipSimplifiedLayerNormalization", |c| skip_rule(c, true)),
 ];
 
 const fn contrib(row: Shaped) -> Shaped {
     Shaped { domain: MICROSOFT, ..row }
 }
 
-const fn skipping(name: &'static str, needs: usize, run: RunRule) -> Operator {
-    contrib(op(name, needs..=5, skip)).runs(run)
+const fn skipping(name: &'static str, run: RunRule) -> Operator {
+    contrib(op(name, 3..=5, skip)).runs(run)
 }
 
 fn broadcast_first(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -61,47 +62,41 @@ fn quick_gelu_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Dimensions of a factor after `trans…` and `transBatch…`, the latter of which moves the first behind the others.
-fn turned(dims: &[u64], [turns, turns_batch]: [bool; 2]) -> Vec<u64> {
-    let mut dims = dims.to_vec();
-    let rank = dims.len();
+/// The order of a factor's dimensions after `trans…` and `transBatch…`, the latter of which moves the first behind the
+/// others.
+fn order(rank: usize, [turns, turns_batch]: [bool; 2]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rank).collect();
     if turns_batch && rank > 2 {
-        dims.get_mut(..rank - 1).into_iter().for_each(|batch| batch.rotate_left(1));
+        order.get_mut(..rank - 1).into_iter().for_each(|batch| batch.rotate_left(1));
     }
     if turns && rank > 1 {
-        dims.swap(rank - 2, rank - 1);
+        order.swap(rank - 2, rank - 1);
     }
-    dims
+    order
 }
 
-fn turns(node: &crate::graph::Node, factor: char) -> [bool; 2] {
+fn turns(node: &Node, factor: char) -> [bool; 2] {
     ["trans", "transBatch"].map(|name| node.int(&format!("{name}{factor}")).is_some_and(|n| n != 0))
 }
 
 fn fused_matmul(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (a, b) = (inference.input(0)?, inference.input(1)?);
-    let first = turned(&a.dims, turns(inference.node, 'A'));
-    let second = turned(&b.dims, turns(inference.node, 'B'));
-    let dims = super::matmul::product(&first, &second)?;
+    let dims = |factor: &TensorType, name| -> Dims {
+        let order = order(factor.rank(), turns(inference.node, name));
+        order.into_iter().map(|at| dim(&factor.dims, at)).collect()
+    };
+    let dims = super::matmul::product(&dims(a, 'A'), &dims(b, 'B'))?;
     inference.set_dims(0, a.dtype, dims);
     Ok(())
 }
 
 /// `torch.matmul` of views, and the factor in front of it, where there is one.
 fn fused_matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let place = |x: Tensor, [turns, turns_batch]: [bool; 2]| {
-        let rank = x.rank();
-        let mut order: Vec<usize> = (0..rank).collect();
-        if turns_batch && rank > 2 {
-            order.get_mut(..rank - 1).into_iter().for_each(|batch| batch.rotate_left(1));
-        }
-        if turns && rank > 1 {
-            order.swap(rank - 2, rank - 1);
-        }
+    let place = |x: Tensor, name| {
+        let order = order(x.rank(), turns(call.node, name));
         if order.is_sorted() { x } else { view::permute(call.rt, &x, &order) }
     };
-    let a = place(call.need(0)?, turns(call.node, 'A'));
-    let b = place(call.need(1)?, turns(call.node, 'B'));
+    let (a, b) = (place(call.need(0)?, 'A'), place(call.need(1)?, 'B'));
     let y = matmul::matmul(call.rt, &a, &b);
     let is_scaled = call.node.float("alpha").is_some_and(|alpha| alpha.total_cmp(&1.0).is_ne());
     let y = if is_scaled { elementwise::scale(call.rt, "aten::mul", &y) } else { y };
@@ -129,9 +124,9 @@ fn skip_rule(call: &mut Call<'_>, is_rms: bool) -> Result<(), OpError> {
         sum = elementwise::add(call.rt, &sum, &bias);
     }
     let y = if is_rms {
-        crate::aten::norm::rms_norm(call.rt, &sum, width, weight.as_ref())
+        aten::rms_norm(call.rt, &sum, width, weight.as_ref())
     } else {
-        crate::aten::norm::layer_norm(call.rt, &sum, width, weight.as_ref(), beta.as_ref())
+        aten::layer_norm(call.rt, &sum, width, weight.as_ref(), beta.as_ref())
     };
     call.set(0, y);
     if call.node.output(3).is_some() {

@@ -248,10 +248,8 @@ impl Order {
     fn stands_before_weight(&self, view: &View<'_>, id: ValueId) -> bool {
         let is_weight = |other: &ValueId| {
             let is_float = view.typed.ty(*other).is_some_and(|ty| ty.dtype.is_floating());
-            let multiplies = |node: &Node| {
-                matches!(node.op.as_str(), "Conv" | "ConvTranspose" | "Gemm" | "Linear" | "MatMul")
-            };
-            is_float && view.readers(*other).iter().any(|at| view.node(*at).is_some_and(multiplies))
+            let mut readers = view.readers(*other).iter().filter_map(|at| view.node(*at));
+            is_float && readers.any(Node::multiplies)
         };
         self.around(view, id).1.iter().any(is_weight)
     }

@@ -5,12 +5,12 @@ use super::{Part, Sentence};
 use crate::bytes;
 use crate::config::{Method, Ranks, Workload};
 use crate::device::Verdict;
-use crate::diagnostic::{ASSUMED_DIMENSION, RECIPE_UNREAD, Severity};
+use crate::diagnostic::{ASSUMED_DIMENSION, QUANTIZED_WEIGHTS, RECIPE_UNREAD, Severity};
 use crate::estimate::LargestBatch;
 use crate::infer::SEQUENCE;
 use crate::report::{Certainty, DeviceVerdict, Report};
 use crate::trace::Category;
-use crate::unused::{QUANTIZED_WEIGHTS, UNUSED};
+use crate::unused::UNUSED;
 
 /// Endings of files that are no part of a model's name.
 const ENDINGS: [&str; 16] = [

@@ -204,17 +204,17 @@ impl<'m> Builder<'m> {
 
     /// In a file without a tensor of its own (Paddle's exporter), constants are the module's state.
     fn take_constants_for_state(&mut self) {
-        let has_numbers = |at: usize| {
-            let literal = self.graph.values.get(at).and_then(|value| value.initializer.as_ref());
+        let has_numbers = |value: &Value| {
+            let literal = value.initializer.as_ref();
             literal.is_some_and(|literal| literal.dtype.is_floating() && numel(&literal.dims) > 1)
         };
-        let constants: BTreeSet<usize> = self.graph.constants.iter().map(|id| id.0).collect();
-        let has_own =
-            (0..self.graph.values.len()).any(|at| !constants.contains(&at) && has_numbers(at));
-        if !has_own {
-            let state: BTreeSet<usize> =
-                constants.into_iter().filter(|&at| has_numbers(at)).collect();
-            self.graph.constants.retain(|id| !state.contains(&id.0));
+        let (values, constants) = (&self.graph.values, &mut self.graph.constants);
+        let known: BTreeSet<ValueId> = constants.iter().copied().collect();
+        let ids = (0..).map(ValueId).zip(values).filter(|(_, value)| has_numbers(value));
+        let (state, own): (BTreeSet<ValueId>, BTreeSet<ValueId>) =
+            ids.map(|(id, _)| id).partition(|id| known.contains(id));
+        if own.is_empty() {
+            constants.retain(|id| !state.contains(id));
         }
     }
 

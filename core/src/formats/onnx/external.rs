@@ -11,14 +11,14 @@ use crate::tensor::numel;
 /// COUNT: tensors that are read at most.
 const READS_MAX: usize = 1 << 14;
 
-/// Reads the elements of small tensors from the files beside the model, as far as there are such files.
+/// Reads the elements of small tensors from the files next to the model, as far as there are such files.
 pub(super) fn read_small(model: &mut ModelProto, source: &mut dyn Source) {
     let Some(graph) = model.graph.as_mut() else { return };
     let external = graph.initializer.iter_mut().filter(|tensor| !tensor.external_data.is_empty());
     for tensor in external.take(READS_MAX) {
         if let Some((name, offset, size)) = place(tensor) {
             let mut bytes = vec![0; size];
-            if source.read_beside(&name, offset, &mut bytes) {
+            if source.read_next_to(&name, offset, &mut bytes) {
                 tensor.raw_data = bytes.into();
             }
         }

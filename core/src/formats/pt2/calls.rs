@@ -38,7 +38,7 @@ const UNARY: &[(&str, &str, &str)] = &[
     ("aten.digamma", TORCH, "Digamma"),
     ("aten.elu", "", "Elu"),
     ("aten.erf", "", "Erf"),
-    ("aten.erfc", TORCH, "Erfc"),
+    ("aten.erfc", "", "Erfc"),
     ("aten.erfinv", TORCH, "Erfinv"),
     ("aten.exp", "", "Exp"),
     ("aten.exp2", TORCH, "Exp2"),
