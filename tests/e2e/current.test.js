@@ -3,8 +3,9 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { inflateRawSync } from 'node:zlib';
 import { test } from 'node:test';
-import { answered, dropFile, openExample, openPage, opened, paste, unfoldMessage, useBrowser } from './browser.js';
+import { answered, dropFile, openExample, openPage, opened, paste, unfoldMessage, until, useBrowser } from './browser.js';
 
 const browser = useBrowser();
 
@@ -18,6 +19,28 @@ const SMI = `+------------------------------------------------------------------
 | N/A   34C    P0    26W /  70W |    742MiB /  8188MiB |      0%      Default |
 +-------------------------------+----------------------+----------------------+
 `;
+
+const SMI_T4 = SMI.replace('NVIDIA GeForce RTX 4070 ...  Off', 'Tesla T4            Off').replace(
+  ' 742MiB /  8188MiB',
+  '2548MiB / 15109MiB',
+);
+
+const AXOLOTL = `base_model: meta-llama/Llama-3.2-1B
+load_in_4bit: true
+adapter: qlora
+lora_r: 16
+lora_target_linear: true
+sequence_len: 512
+micro_batch_size: 2
+optimizer: adamw_bnb_8bit
+`;
+
+/** The settings in an address that are not the defaults. */
+function settingsOf(url) {
+  const packed = new URL(url).hash.slice('#v1.'.length);
+  const state = packed ? inflateRawSync(Buffer.from(packed, 'base64url')).toString() : '{}';
+  return JSON.parse(state).settings ?? {};
+}
 
 /** A printed model of so many layers. */
 const printed = (count) =>
@@ -98,7 +121,7 @@ test('another batch moves nothing on the page', async () => {
   const { page } = await openExample(browser, 'ResNet-50');
   await answered(page);
   await page.evaluate(watch);
-  for (const batch of ['64', '33', '32']) {
+  for (const batch of ['64', '900', '2000', '7', '33', '32']) {
     await shift(page);
     await states(page, () => page.getByRole('spinbutton', { name: 'batch' }).fill(batch));
     const far = await shift(page);
@@ -156,10 +179,8 @@ test('a drop replaces what is opening, whatever the worker is busy with', async 
   // It takes many times as long as anybody waits.
   await dropFile(page, { name: 'long.txt', bytes: Buffer.from(printed(15_000)) });
   await page.locator('.chip-busy', { hasText: 'long.txt' }).waitFor();
-  const begun = Date.now();
   await dropFile(page, 'spec/gpt.yaml');
   await opened(page, 'gpt.yaml');
-  console.log(`opened after ${Date.now() - begun} ms`);
   // What is refused leaves the model that was there, with its worker.
   await dropFile(page, { name: 'long.txt', bytes: Buffer.from(printed(15_000)) });
   await page.locator('.chip-busy', { hasText: 'long.txt' }).waitFor();
@@ -169,5 +190,28 @@ test('a drop replaces what is opening, whatever the worker is busy with', async 
   const size = page.getByRole('spinbutton').first();
   await size.fill(String(Number(await size.inputValue()) + 1));
   await answered(page);
+  assert.deepEqual(errors, []);
+});
+
+test('what a model, a recipe or a message brought goes with it, and what was chosen stays', async () => {
+  const { page, errors } = await openExample(browser, 'ResNet-50');
+  const set = () => settingsOf(page.url());
+  await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
+  await paste(page, SMI_T4);
+  await until(page, 'the GPU of the message in the address', () => set().device === 't4');
+  await dropFile(page, { name: 'axolotl.yaml', bytes: Buffer.from(AXOLOTL) });
+  await opened(page, 'axolotl');
+  await answered(page);
+  await until(page, 'the adapters of the recipe in the address', () => set().lora);
+  assert.equal(await page.locator('#message', { hasText: 'This machine has' }).count(), 0);
+  await dropFile(page, 'models/train/resnet18.onnx');
+  await opened(page, 'resnet18');
+  await answered(page);
+  await until(page, 'the next file in the address', () => !set().lora);
+  const next = set();
+  for (const brought of ['lora', 'loss', 'quantize', 'capacity', 'other-processes', 'device', 'dropout']) {
+    assert.equal(next[brought], undefined, `${brought}: ${JSON.stringify(next)}`);
+  }
+  assert.equal(next.optimizer, 'sgd', JSON.stringify(next));
   assert.deepEqual(errors, []);
 });

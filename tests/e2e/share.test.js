@@ -417,7 +417,7 @@ test('on paper are the answer, the picture, the GPUs and the assumptions, and no
     assert.ok(printed.some((name) => name.includes(gpu)), `${gpu} is in ${printed}`);
   }
   // Paper stretches the picture, and what stands on it.
-  assert.match(await page.locator('.timeline-peak').evaluate((mark) => mark.style.left), /%$/);
+  assert.match(await page.locator('.timeline-peak').evaluate((mark) => mark.style.getPropertyValue('--left')), /^[\d.]+$/);
   const share = await page.locator('.timeline-label').first().evaluate((label) => {
     const [middle, picture] = [label, label.parentElement].map((element) => element.getBoundingClientRect());
     const left = Number(label.style.getPropertyValue('--left'));

@@ -244,9 +244,9 @@ fn axis(ground: &Ground) -> impl IntoView + use<> {
     let count = ground.ticks.at.len();
     let tick = |(n, &size): (usize, &Bytes)| {
         let unit = if n + 1 == count { ground.ticks.unit.name() } else { "" };
-        let bottom = length(share(size, ground.top)) + "%";
+        let bottom = length(share(size, ground.top));
         view! {
-            <span style:bottom=bottom>{ground.ticks.label(n)} " " {unit}</span>
+            <span style=("--bottom", bottom)>{ground.ticks.label(n)} " " {unit}</span>
         }
     };
     ground.ticks.at.iter().enumerate().map(tick).collect_view()
