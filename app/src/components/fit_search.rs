@@ -31,7 +31,7 @@ pub(crate) fn FitSearch(
 ) -> impl IntoView {
     let inside = move |report: Arc<Report>| match search.get() {
         _ if report.verdict.verdict.survives() => {
-            view! { <p class="hint">{words::found(0, true, &report.verdict.name)}</p> }.into_any()
+            view! { <p class="hint">{words::found(0, true, &report.verdict)}</p> }.into_any()
         }
         _ if report.verdict.verdict == Verdict::NotKnown => {
             view! { <p class="hint">{words::not_known(&report.verdict.name)}</p> }.into_any()
@@ -118,7 +118,7 @@ fn plan_view(
     });
     view! {
         <div class="fit-plan">
-            <p>{words::found(count, fits, &report.verdict.name)}</p>
+            <p>{words::found(count, fits, &report.verdict)}</p>
             <ol>{steps.collect_view()}</ol>
             {apply}
         </div>

@@ -12,6 +12,7 @@ use highwater_core::config::Config;
 use highwater_core::estimate::{LargestBatch, RankLine};
 use highwater_core::levers::{Scale, Scaled, WAYS, Way};
 use highwater_core::time::{Picoseconds, rate};
+use highwater_core::wording::levers::fewest;
 use leptos::prelude::*;
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
@@ -21,7 +22,7 @@ use super::parts::{Code, column, size};
 use crate::model::computed::Computed;
 use crate::model::scaled::Piece;
 use crate::words::format::{self, length, share};
-use crate::words::language::{fill, tr};
+use crate::words::language::{fill, spoken, tr};
 use crate::words::levers as words;
 
 /// What draws the table of numbers of GPUs.
@@ -136,11 +137,9 @@ fn told(pieces: &[Piece], report: &Report, on_config: Callback<Config>) -> impl 
 fn lead(simplest: Option<&Scaled>, report: &Report, is_complete: bool) -> String {
     let gpu: &dyn Display = &report.verdict.name;
     match simplest {
-        Some(cell) if cell.gpus == 1 => fill("It fits on one {gpu}.", &[("gpu", gpu)]),
         Some(cell) => {
-            let way = Way::named(&cell.way).map_or_else(String::new, |way| tr(way.name));
-            let parts: [(&str, &dyn Display); 3] = [("n", &cell.gpus), ("gpu", gpu), ("way", &way)];
-            fill("It needs {n} × {gpu}, with {way}.", &parts)
+            let way = Way::named(&cell.way).map_or("", |way| way.name);
+            spoken(&fewest(cell.gpus, way, &cell.outcome.verdict))
         }
         None if is_complete => {
             fill("No number of {gpu} that was tried is enough.", &[("gpu", gpu)])

@@ -4,7 +4,6 @@
     reason = "a part may not arrive, which the attribute adds to the result"
 )]
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use highwater_core::Report;
@@ -17,7 +16,7 @@ use super::parts::column;
 use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
 use crate::words::format::{self, length};
-use crate::words::language::{fill, phrase, tr};
+use crate::words::language::{phrase, tr};
 use crate::words::stated;
 
 /// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
@@ -188,14 +187,4 @@ pub(super) fn line(times: RwSignal<Option<Timed>>, current: Option<u64>) -> Opti
         Some(Ok(times)) => Some(phrase(&times.lead)),
         Some(Err(_)) => None,
     })
-}
-
-/// What a suggestion costs: `+31 % time for each sample`.
-pub(super) fn cost(percent: i64) -> String {
-    let sign = if percent < 0 { "\u{2212}" } else { "+" };
-    let parts: [(&str, &dyn Display); 2] = [("sign", &sign), ("n", &percent.unsigned_abs())];
-    match percent {
-        0 => tr("as fast as now"),
-        _ => fill("{sign}{n} % time for each sample", &parts),
-    }
 }

@@ -16,7 +16,6 @@ use super::fit_search::FitSearch;
 use super::gpu_table::verdict_class;
 use super::later::Draw;
 use super::parts::{Code, Leaving, size};
-use super::times;
 use crate::model::protocol::SearchOutcome;
 use crate::model::state::{self, Applied, Effected, SearchState};
 use crate::page::focus::focus_later;
@@ -252,9 +251,8 @@ fn Lever(
         let Effected { before, pulled, slower } = &*known;
         let (outcome, title) = (&pulled.outcome, tr(&pulled.title));
         let after = &outcome.verdict;
-        let time = slower.map(times::cost);
         let cost = if is_current {
-            [&words::cost(pulled.cost, time), "; ", &words::moves_to(outcome)].concat()
+            [&words::cost(pulled.cost, *slower), "; ", &words::moves_to(outcome)].concat()
         } else {
             "…".to_owned()
         };

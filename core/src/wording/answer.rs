@@ -3,7 +3,7 @@
 use super::place::place;
 use super::{Part, Sentence};
 use crate::bytes;
-use crate::config::{Method, Ranks, Workload};
+use crate::config::{DataParallel, Method, Ranks, Workload};
 use crate::device::Verdict;
 use crate::diagnostic::{ASSUMED_DIMENSION, QUANTIZED_WEIGHTS, RECIPE_UNREAD, Severity};
 use crate::estimate::LargestBatch;
@@ -161,12 +161,24 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
         1 => answer.with("gpu", with_article(&device.name)).with("need", need_of),
         gpus => answer
             .with("gpu", Sentence::of("{n} × {gpu}").with("n", gpus).with("gpu", &*device.name))
-            .with("need", Sentence::of("{need} on each").with("need", need_of)),
+            .with("need", on_ranks(report, need_of)),
     };
     answer
         .with("over", need - usable)
         .with("usable", usable)
         .with("chance", device.chance.unwrap_or_default())
+}
+
+/// What is needed, and by whom of several ranks.
+fn on_ranks(report: &Report, need: Part) -> Sentence {
+    let config = &report.config;
+    // Whole parameters are shared out, so the ranks of ZeRO-1 differ.
+    let differ = config.data_parallel == DataParallel::Zero1;
+    match config.rank.0.or(differ.then_some(0)) {
+        Some(rank) => Sentence::of("{need} on rank {rank}").with("rank", rank),
+        None => Sentence::of("{need} on each"),
+    }
+    .with("need", need)
 }
 
 /// COUNT: GPUs that the run is on.
