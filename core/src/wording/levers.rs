@@ -73,8 +73,8 @@ mod tests {
         DeviceVerdict {
             id: "t4".to_owned(),
             name: "T4".to_owned(),
-            capacity: Bytes::gib(15),
-            need: Bytes::gib(14),
+            capacity: Bytes::mib(15_000),
+            need: Bytes::mib(14_000),
             capacity_from: Provenance::Reported,
             context: Bytes::mib(100),
             context_high: None,
