@@ -14,11 +14,12 @@
 //! never wrong; the oldest is forgotten.
 
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use super::forecast::{Forecast, Rehearsal};
 use super::{Model, Recovered, Run, Shaped};
-use crate::allocator::{self, Conf, Replay, Series, Settings};
+use crate::allocator::{self, Conf, RECORDED, Repeats, Replay, Series, Settings, replay_repeated};
 use crate::bytes::Bytes;
 use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
@@ -36,6 +37,8 @@ pub struct Stages {
     runs: Vec<Known>,
     /// Of one configuration, without its batch.
     forecasts: Vec<(Config, Forecast)>,
+    /// Of which there is none, with the hardware and the batches of their runs.
+    failed: Vec<(Config, Hardware, [u64; 3])>,
     made: Made,
 }
 
@@ -54,6 +57,10 @@ pub struct Made {
     pub runs: usize,
     /// COUNT: replays without a limit.
     pub replays: usize,
+    /// COUNT: forecasts of all batches.
+    pub forecasts: usize,
+    /// COUNT: forecasts that failed, so that searches simulate each batch that they try.
+    pub failed_forecasts: usize,
 }
 
 /// A run that was recorded.
@@ -84,6 +91,8 @@ pub(crate) struct OnDevice {
     pub(super) unlimited: Rc<Replay>,
     pub(super) room: Room,
     pub(super) device: &'static Device,
+    /// Micro-batches of the run that stand for more.
+    repeats: Rc<Repeats>,
 }
 
 impl Stages {
@@ -109,7 +118,8 @@ impl Stages {
             self.made.replays += 1;
             variant.keep(&settings, replay)
         });
-        Ok(OnDevice { run, variant, settings, unlimited, room, device })
+        let repeats = Rc::default();
+        Ok(OnDevice { run, variant, settings, unlimited, room, device, repeats })
     }
 
     /// The same, and the bytes after each event.
@@ -124,7 +134,32 @@ impl Stages {
         let (replay, series) = allocator::replay_series(variant.trace(&run), &settings, None);
         self.made.replays += 1;
         let unlimited = variant.keep(&settings, replay);
-        Ok((OnDevice { run, variant, settings, unlimited, room, device }, series))
+        let repeats = Rc::default();
+        Ok((OnDevice { run, variant, settings, unlimited, room, device, repeats }, series))
+    }
+
+    /// The same where only peaks are asked for: micro-batches that are alike are recorded once.
+    pub(super) fn peaks_on(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &'static Device,
+    ) -> Result<OnDevice, Error> {
+        let Some(short) = config.with_fewer_batches(RECORDED) else {
+            return self.on(model, config, device);
+        };
+        let (room, settings) = limits(config, device)?;
+        let (run, variant) = self.variant(model, &short, device)?;
+        let trace = variant.trace(&run);
+        let calls = (&*trace.events, &*trace.storages);
+        let Some(repeats) = Repeats::of(trace, calls, config.accumulate.get(), |event| event)
+        else {
+            return self.on(model, config, device);
+        };
+        let unlimited = Rc::new(replay_repeated(trace, &repeats, &settings, None));
+        self.made.replays += 1;
+        let repeats = Rc::new(repeats);
+        Ok(OnDevice { run, variant, settings, unlimited, room, device, repeats })
     }
 
     /// The run of a configuration on a device: a known one, if it would be the same there.
@@ -217,28 +252,61 @@ impl Stages {
         without.dims.remove(batch);
         let mut known = self.forecasts.iter();
         let known = known.position(|(config, known)| *config == without && known.is_of(&hardware));
-        let at = known.or_else(|| {
-            let mut probe = config.clone();
-            let mut run = |size| {
-                probe.dims.insert(batch.to_owned(), size);
-                self.variant(model, &probe, device).map(|(run, _)| run).ok()
-            };
-            let [low, middle, top] = sizes;
-            let (few, some, many) = (run(low)?, run(middle)?, run(top)?);
-            let mut forecast = Forecast::of(sizes, [&few, &some, &many]);
-            let more = low.midpoint(middle);
-            if more > low && !forecast.as_ref().is_some_and(Forecast::is_straight) {
-                // Few samples may take other kernels.
-                let few = run(more)?;
-                forecast = Forecast::of([more, middle, top], [&few, &some, &many]).or(forecast);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let key = (without, hardware, sizes);
+                if self.failed.contains(&key) {
+                    return None;
+                }
+                let short = config.with_fewer_batches(RECORDED);
+                let short = short.and_then(|short| {
+                    self.forecast(model, &short, device, (batch, sizes), Some(config.accumulate))
+                });
+                let made =
+                    short.or_else(|| self.forecast(model, config, device, (batch, sizes), None));
+                // Those of the newest configuration are kept, one for each kind of hardware.
+                self.forecasts.retain(|(config, _)| *config == key.0);
+                self.failed.retain(|(config, ..)| *config == key.0);
+                let Some(forecast) = made else {
+                    self.made.failed_forecasts += 1;
+                    self.failed.push(key);
+                    return None;
+                };
+                self.made.forecasts += 1;
+                self.forecasts.push((key.0, forecast));
+                self.forecasts.len().checked_sub(1)?
             }
-            // Those of the newest configuration are kept, one for each kind of hardware.
-            self.forecasts.retain(|(config, _)| *config == without);
-            self.forecasts.push((without, forecast?));
-            self.forecasts.len().checked_sub(1)
-        });
-        let (_, forecast) = self.forecasts.get_mut(at?)?;
+        };
+        let (_, forecast) = self.forecasts.get_mut(at)?;
         Some(Rehearsal::on(forecast, hardware, settings, room))
+    }
+
+    /// A forecast from runs of a configuration, which may have fewer micro-batches than those that it stands for.
+    fn forecast(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+        (batch, sizes): (&str, [u64; 3]),
+        stands_for: Option<NonZeroU64>,
+    ) -> Option<Forecast> {
+        let mut probe = config.clone();
+        let mut run = |size| {
+            probe.dims.insert(batch.to_owned(), size);
+            self.variant(model, &probe, device).map(|(run, _)| run).ok()
+        };
+        let count = stands_for.map(NonZeroU64::get);
+        let [low, middle, top] = sizes;
+        let (few, some, many) = (run(low)?, run(middle)?, run(top)?);
+        let forecast = Forecast::of(sizes, [&few, &some, &many], count);
+        let more = low.midpoint(middle);
+        if more > low && !forecast.as_ref().is_some_and(Forecast::is_straight) {
+            // Few samples may take other kernels.
+            let few = run(more)?;
+            return Forecast::of([more, middle, top], [&few, &some, &many], count).or(forecast);
+        }
+        forecast
     }
 
     fn shaped(&mut self, model: &Model, config: &Config) -> Result<Rc<Shaped>, Error> {
@@ -419,6 +487,6 @@ impl OnDevice {
 
     /// The peaks over the run within the memory of the device.
     pub(super) fn limited(&self) -> Replay {
-        allocator::replay(self.trace(), &self.settings, Some(self.room.left()))
+        replay_repeated(self.trace(), &self.repeats, &self.settings, Some(self.room.left()))
     }
 }
