@@ -348,7 +348,7 @@ mod tests {
             ("vit-base-patch16-224", "precision=amp-fp16", "l4"),
             ("bert-tiny", "checkpoint=blocks accumulate=2", "v100-16gb"),
             ("bert-tiny", "accumulate=7", "t4"),
-            ("bert-tiny", "accumulate=5 loop-style=function batches=moved", "h100-80gb"),
+            ("bert-tiny", "accumulate=5 loop=function batches=moved", "h100-80gb"),
             ("resnet18", "accumulate=6 precision=amp-bf16 batches=prefetched", "rtx-4090"),
             ("bert-tiny", "accumulate=4 alloc-conf=expandable_segments:True", "l4"),
             ("gpt2", "precision=bf16 alloc-conf=expandable_segments:True", "a100-80gb"),

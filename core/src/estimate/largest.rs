@@ -77,8 +77,9 @@ impl BatchLine {
         let at = |limit| crossing(&self.reserved, &[], limit);
         let capacities = || device::all().iter().map(|device| device.capacity);
         // A batch of one is a special case: nothing has to be copied to lie in one piece.
-        let low = at(capacities().min()?).unwrap_or_default().max(2);
+        let low = at(capacities().min()?).unwrap_or_default();
         // Samples may be so small that no card is ever full: a search ends there.
+        let low = low.clamp(2, LargestBatch::LIMIT.div_euclid(2));
         let top = at(capacities().max()?.times(2))?.max(low + 2).min(LargestBatch::LIMIT);
         // A batch that was run before is had for nothing.
         let mut known = self.reserved.iter().rev().map(|(size, _)| *size);
