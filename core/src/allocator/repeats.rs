@@ -5,10 +5,11 @@
 //! after an earlier one: the same segments, and in each the same blocks in the same order, of the same storages. What
 //! follows is then what followed there, so no peak is new. Whether that is so is looked up each time, never assumed.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::replay::{Failure, Replay, apply};
-use super::{Allocator, BlockId, Settings, State};
+use super::{Allocator, BlockId, Pool, Settings, State};
 use crate::bytes::Bytes;
 use crate::trace::{Event, Phase, Storage, StorageId, Trace};
 
@@ -61,6 +62,13 @@ impl Repeats {
             parts.push(Part::of((calls, storages), before..own, own..end)?);
         }
         Some(Self { parts, again: batches.checked_sub(RECORDED)? })
+    }
+
+    /// Of a run, whose batches must also make the same calls by the same operators of the same modules.
+    pub(crate) fn of_run(run: &Trace, batches: NonZeroU64) -> Option<Self> {
+        let parts = (&*run.events, &*run.storages);
+        let repeats = Self::of(run, parts, batches.get(), |event| event)?;
+        repeats.parts.iter().all(|part| part.has_one_source(run)).then_some(repeats)
     }
 
     /// Whether the batches are alike with these sizes as well.
@@ -129,6 +137,23 @@ impl Part {
         let alike: Vec<_> = ones.into_iter().zip(others).collect();
         let left = alike.iter().zip(&frees).filter(|(_, is_left)| **is_left);
         Some(Self { calls: own, left: left.map(|(pair, _)| *pair).collect(), alike })
+    }
+
+    /// Whether the same operators and modules made the calls of both batches, and scratch of convolutions is that of
+    /// both.
+    fn has_one_source(&self, run: &Trace) -> bool {
+        let own = self.calls.clone();
+        let before = own.start.saturating_sub(own.len())..own.start;
+        let purpose = |id: &StorageId| {
+            let storage = run.storages.get(id.index());
+            storage.map(|storage| {
+                let is_scratch = run.is_convolution_workspace(storage);
+                (is_scratch, storage.operator, storage.module)
+            })
+        };
+        run.operators.get(before.clone()) == run.operators.get(own.clone())
+            && run.modules.get(before) == run.modules.get(own)
+            && self.alike.iter().all(|(one, other)| purpose(one) == purpose(other))
     }
 }
 
@@ -245,7 +270,10 @@ impl Player<'_> {
                 continue;
             }
             let shelf = segment.shelf;
-            holds.push((u64::MAX, u64::from(shelf.stream.0) * 2 + u64::from(shelf.pool as u8)));
+            holds.push((
+                u64::MAX,
+                u64::from(shelf.stream.0) * 2 + u64::from(shelf.pool == Pool::Large),
+            ));
             while let (Some(block), Some(owner)) =
                 (self.allocator.blocks.get(next.0), owners.get(next.0))
             {

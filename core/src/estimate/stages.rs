@@ -77,10 +77,15 @@ struct Known {
 struct Variant {
     /// Where it is not that of the run.
     trace: Option<Trace>,
-    replays: RefCell<Vec<(Settings, Rc<Replay>)>>,
+    replays: RefCell<Vec<(Played, Rc<Replay>)>>,
     /// The peaks without workspaces of convolutions.
-    least: RefCell<Vec<(Settings, Option<Band>)>>,
+    least: RefCell<Vec<(Played, Option<Band>)>>,
+    /// Its micro-batches, if they can stand for more.
+    repeats: RefCell<Vec<(NonZeroU64, Option<Rc<Repeats>>)>>,
 }
+
+/// Settings of the allocator, without limits, and the micro-batches of a step, of which the run may have fewer.
+type Played = (Settings, NonZeroU64);
 
 /// A run on one device.
 #[derive(Clone, Debug)]
@@ -91,8 +96,10 @@ pub(crate) struct OnDevice {
     pub(super) unlimited: Rc<Replay>,
     pub(super) room: Room,
     pub(super) device: &'static Device,
-    /// Micro-batches of the run that stand for more.
-    repeats: Rc<Repeats>,
+    /// Micro-batches of a step.
+    batches: NonZeroU64,
+    /// Those of the run, where they stand for more.
+    repeats: Option<Rc<Repeats>>,
 }
 
 impl Stages {
@@ -113,13 +120,14 @@ impl Stages {
     ) -> Result<OnDevice, Error> {
         let (room, settings) = limits(config, device)?;
         let (run, variant) = self.variant(model, config, device)?;
-        let unlimited = variant.replayed(&settings).unwrap_or_else(|| {
+        let (batches, repeats) = (config.accumulate, None);
+        let played = (settings.without_limits(), batches);
+        let unlimited = variant.replayed(&played).unwrap_or_else(|| {
             let replay = allocator::replay(variant.trace(&run), &settings, None);
             self.made.replays += 1;
-            variant.keep(&settings, replay)
+            variant.keep(played, replay)
         });
-        let repeats = Rc::default();
-        Ok(OnDevice { run, variant, settings, unlimited, room, device, repeats })
+        Ok(OnDevice { run, variant, settings, unlimited, room, device, batches, repeats })
     }
 
     /// The same, and the bytes after each event.
@@ -133,12 +141,13 @@ impl Stages {
         let (run, variant) = self.variant(model, config, device)?;
         let (replay, series) = allocator::replay_series(variant.trace(&run), &settings, None);
         self.made.replays += 1;
-        let unlimited = variant.keep(&settings, replay);
-        let repeats = Rc::default();
-        Ok((OnDevice { run, variant, settings, unlimited, room, device, repeats }, series))
+        let (batches, repeats) = (config.accumulate, None);
+        let unlimited = variant.keep((settings.without_limits(), batches), replay);
+        let on = OnDevice { run, variant, settings, unlimited, room, device, batches, repeats };
+        Ok((on, series))
     }
 
-    /// The same where only peaks are asked for: micro-batches that are alike are recorded once.
+    /// The same where only peaks and the end are asked for: micro-batches that are alike are recorded once.
     pub(super) fn peaks_on(
         &mut self,
         model: &Model,
@@ -150,16 +159,18 @@ impl Stages {
         };
         let (room, settings) = limits(config, device)?;
         let (run, variant) = self.variant(model, &short, device)?;
-        let trace = variant.trace(&run);
-        let calls = (&*trace.events, &*trace.storages);
-        let Some(repeats) = Repeats::of(trace, calls, config.accumulate.get(), |event| event)
-        else {
+        let batches = config.accumulate;
+        let Some(repeats) = variant.repeated(&run, batches) else {
             return self.on(model, config, device);
         };
-        let unlimited = Rc::new(replay_repeated(trace, &repeats, &settings, None));
-        self.made.replays += 1;
-        let repeats = Rc::new(repeats);
-        Ok(OnDevice { run, variant, settings, unlimited, room, device, repeats })
+        let played = (settings.without_limits(), batches);
+        let unlimited = variant.replayed(&played).unwrap_or_else(|| {
+            let replay = replay_repeated(variant.trace(&run), &repeats, &settings, None);
+            self.made.replays += 1;
+            variant.keep(played, replay)
+        });
+        let repeats = Some(repeats);
+        Ok(OnDevice { run, variant, settings, unlimited, room, device, batches, repeats })
     }
 
     /// The run of a configuration on a device: a known one, if it would be the same there.
@@ -212,6 +223,22 @@ impl Stages {
         Ok(run.launches.clone().unwrap_or_default())
     }
 
+    /// The kernels of a steady step on a device: of micro-batches that are alike, one has the number of all.
+    pub(super) fn launches_of_step(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+    ) -> Result<Rc<Launches>, Error> {
+        if let Some(short) = config.with_fewer_batches(RECORDED) {
+            let recorded = self.launches(model, &short, device, false)?;
+            if let Some(all) = recorded.with_batches(RECORDED, config.accumulate.get()) {
+                return Ok(Rc::new(all));
+            }
+        }
+        self.launches(model, config, device, false)
+    }
+
     /// Records a run, with its kernels where they are asked for.
     fn record(
         &mut self,
@@ -252,31 +279,29 @@ impl Stages {
         without.dims.remove(batch);
         let mut known = self.forecasts.iter();
         let known = known.position(|(config, known)| *config == without && known.is_of(&hardware));
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let key = (without, hardware, sizes);
-                if self.failed.contains(&key) {
-                    return None;
-                }
-                let short = config.with_fewer_batches(RECORDED);
-                let short = short.and_then(|short| {
-                    self.forecast(model, &short, device, (batch, sizes), Some(config.accumulate))
-                });
-                let made =
-                    short.or_else(|| self.forecast(model, config, device, (batch, sizes), None));
-                // Those of the newest configuration are kept, one for each kind of hardware.
-                self.forecasts.retain(|(config, _)| *config == key.0);
-                self.failed.retain(|(config, ..)| *config == key.0);
-                let Some(forecast) = made else {
-                    self.made.failed_forecasts += 1;
-                    self.failed.push(key);
-                    return None;
-                };
-                self.made.forecasts += 1;
-                self.forecasts.push((key.0, forecast));
-                self.forecasts.len().checked_sub(1)?
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let key = (without, hardware, sizes);
+            if self.failed.contains(&key) {
+                return None;
             }
+            let short = config.with_fewer_batches(RECORDED);
+            let short = short.and_then(|short| {
+                self.forecast(model, &short, device, (batch, sizes), Some(config.accumulate))
+            });
+            let made = short.or_else(|| self.forecast(model, config, device, (batch, sizes), None));
+            // Those of the newest configuration are kept, one for each kind of hardware.
+            self.forecasts.retain(|(config, _)| *config == key.0);
+            self.failed.retain(|(config, ..)| *config == key.0);
+            let Some(forecast) = made else {
+                self.made.failed_forecasts += 1;
+                self.failed.push(key);
+                return None;
+            };
+            self.made.forecasts += 1;
+            self.forecasts.push((key.0, forecast));
+            self.forecasts.len().checked_sub(1)?
         };
         let (_, forecast) = self.forecasts.get_mut(at)?;
         Some(Rehearsal::on(forecast, hardware, settings, room))
@@ -407,25 +432,36 @@ impl Known {
 
 impl Variant {
     fn new(trace: Option<Trace>) -> Self {
-        Self { trace, replays: RefCell::default(), least: RefCell::default() }
+        let (replays, least, repeats) = Default::default();
+        Self { trace, replays, least, repeats }
     }
 
     fn trace<'t>(&'t self, run: &'t Run) -> &'t Trace {
         self.trace.as_ref().unwrap_or(&run.trace)
     }
 
-    /// What it reaches under settings of the allocator, if that was replayed.
-    fn replayed(&self, settings: &Settings) -> Option<Rc<Replay>> {
-        let settings = settings.without_limits();
+    /// How its micro-batches stand for more; `None` where they are not alike.
+    fn repeated(&self, run: &Run, batches: NonZeroU64) -> Option<Rc<Repeats>> {
+        let mut known = self.repeats.borrow_mut();
+        if let Some((_, repeats)) = known.iter().find(|(count, _)| *count == batches) {
+            return repeats.clone();
+        }
+        let repeats = Repeats::of_run(self.trace(run), batches).map(Rc::new);
+        known.push((batches, repeats.clone()));
+        repeats
+    }
+
+    /// What it reaches, if that was replayed.
+    fn replayed(&self, played: &Played) -> Option<Rc<Replay>> {
         let replays = self.replays.borrow();
-        let known = replays.iter().find(|(known, _)| *known == settings);
+        let known = replays.iter().find(|(known, _)| known == played);
         known.map(|(_, replay)| Rc::clone(replay))
     }
 
-    fn keep(&self, settings: &Settings, replay: Replay) -> Rc<Replay> {
-        self.replayed(settings).unwrap_or_else(|| {
+    fn keep(&self, played: Played, replay: Replay) -> Rc<Replay> {
+        self.replayed(&played).unwrap_or_else(|| {
             let replay = Rc::new(replay);
-            self.replays.borrow_mut().push((settings.without_limits(), Rc::clone(&replay)));
+            self.replays.borrow_mut().push((played, Rc::clone(&replay)));
             replay
         })
     }
@@ -457,14 +493,27 @@ impl OnDevice {
 
     /// The peaks over the run, had no convolution taken a workspace; `None` where none takes one.
     pub(super) fn without_workspaces(&self) -> Option<Band> {
-        let settings = self.settings.without_limits();
+        let played = (self.settings.without_limits(), self.batches);
         let mut least = self.variant.least.borrow_mut();
-        if let Some((_, known)) = least.iter().find(|(known, _)| *known == settings) {
+        if let Some((_, known)) = least.iter().find(|(known, _)| *known == played) {
             return *known;
         }
-        let found = Band::without_workspaces(self.trace(), &self.settings);
-        least.push((settings, found));
+        let found = match self.repeats {
+            None => Band::without_workspaces(self.trace(), &self.settings),
+            // Batches that are alike take scratch for the same operators: without it they are alike, too.
+            Some(_) => self.trace().without_workspaces().and_then(|trace| {
+                let repeats = Repeats::of_run(&trace, self.batches)?;
+                Some(Band::of(&replay_repeated(&trace, &repeats, &self.settings, None)))
+            }),
+        };
+        least.push((played, found));
         found
+    }
+
+    /// Whether it has fewer micro-batches than it stands for.
+    #[cfg(test)]
+    pub(super) const fn stands_for_more(&self) -> bool {
+        self.repeats.is_some()
     }
 
     /// The peaks over the run.
@@ -476,8 +525,8 @@ impl OnDevice {
     pub(crate) fn verdict(&self) -> DeviceVerdict {
         let place = (self.device, &self.room);
         let least = self.without_workspaces();
-        let mut judged =
-            DeviceVerdict::of(self.trace(), &self.settings, &self.unlimited, least, place);
+        let limited = || self.limited();
+        let mut judged = DeviceVerdict::of(self.trace(), &self.unlimited, limited, least, place);
         if self.run.is_open() {
             judged.verdict = judged.verdict.of_lower_bound();
             judged.forget_interval();
@@ -487,6 +536,10 @@ impl OnDevice {
 
     /// The peaks over the run within the memory of the device.
     pub(super) fn limited(&self) -> Replay {
-        replay_repeated(self.trace(), &self.repeats, &self.settings, Some(self.room.left()))
+        let limit = Some(self.room.left());
+        match &self.repeats {
+            Some(repeats) => replay_repeated(self.trace(), repeats, &self.settings, limit),
+            None => allocator::replay(self.trace(), &self.settings, limit),
+        }
     }
 }

@@ -50,7 +50,7 @@ impl<'a> Timings<'a> {
         }
         let gpu = self.gpu(device, form)?;
         let (samples, tokens) = self.model.amounts(&self.config)?;
-        let launches = self.launches(device)?;
+        let launches = self.stages.launches_of_step(self.model, &self.config, device)?;
         Ok(Timing { device, gpu, time: StepTime::of(&launches, gpu), samples, tokens })
     }
 
