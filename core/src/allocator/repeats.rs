@@ -403,7 +403,7 @@ mod tests {
             let expected = replay(&long, &settings, None);
             let found = replay_repeated(&short, &repeats, &settings, None);
             prop_assert!(same(&found, &expected), "{found:?} {expected:?}");
-            let limit = Some(Bytes(expected.reserved.bytes.0 / 100 * percent));
+            let limit = Some(Bytes(expected.reserved.bytes.0.div_euclid(100) * percent));
             let expected = replay(&long, &settings, limit);
             let found = replay_repeated(&short, &repeats, &settings, limit);
             prop_assert!(same(&found, &expected), "{found:?} {expected:?}");
@@ -424,7 +424,7 @@ mod tests {
         larger.storages[4].requested = Bytes(1);
         assert!(!alike(&larger));
         // The last batch of the first step does not free what the second left.
-        let mut keeps = trace.clone();
+        let mut keeps = trace;
         let end = keeps.phases[6].event;
         let last = keeps.events[..end].iter().rposition(|event| matches!(event, Event::Free(_)));
         keeps.events.remove(last.expect("it frees"));
