@@ -1,5 +1,6 @@
 //! The page's state and data. Nothing here touches the document.
 
+pub(crate) mod computed;
 pub(crate) mod derived;
 pub(crate) mod distances;
 pub(crate) mod examples;

@@ -38,13 +38,14 @@ use crate::model::protocol::{
     self, Estimate, Fault, Finding, FromWorker, OpenDim, Others, SearchOutcome, ToWorker, Trend,
 };
 use crate::model::times::Times;
+use crate::page::engine::BEGUN;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
 /// COUNT: sizes of which the trend is made.
 const TREND: u64 = 16;
-/// COUNT: GPUs that the page shows first: the usual ones and the chosen one.
-const FIRST_ROW: usize = device::USUAL.len() + 1;
+/// COUNT: GPUs that the page shows first: the usual ones, the chosen one and the user's.
+const FIRST_ROW: usize = device::USUAL.len() + 2;
 /// Milliseconds after which a trend is shown as far as it is known.
 const TREND_WAIT: f64 = 400.0;
 
@@ -82,6 +83,8 @@ struct Desk {
     ranks: Fetched<Ranks>,
     /// Jobs that share a GPU, once they were asked for.
     tray: Option<Box<dyn Tray>>,
+    /// The user's own GPU.
+    mine: Option<String>,
 }
 
 /// How times are computed, and which are wanted.
@@ -102,6 +105,8 @@ struct Request {
     generation: u64,
     name: String,
     config: Config,
+    /// The settings that it is to have, whatever it suggests itself.
+    wanted: Option<Config>,
     edited: bool,
     text: Option<String>,
 }
@@ -126,12 +131,12 @@ async fn read(input: JsValue, name: &str, config: &Config) -> Read {
 }
 
 /// Tells what a server has on each GPU, once what answers has arrived.
-async fn serve(settings: Vec<u8>, device: String) {
+async fn serve(number: u64, settings: Vec<u8>, device: String) {
     let server = parts::readers::server().await;
     DESK.with_borrow(|desk| {
         let Some(model) = &desk.model else { return };
         let answer = server.map(|serve| serve(model, &settings, &device));
-        post(&FromWorker::Served { answer: answer.unwrap_or_default() });
+        post(&FromWorker::Served { number, answer: answer.unwrap_or_default() });
     });
 }
 
@@ -237,8 +242,11 @@ fn now() -> f64 {
 impl Desk {
     fn receive(&mut self, message: ToWorker, attached: JsValue) {
         match message {
-            ToWorker::Open { generation, name, config, edited } => {
-                let request = Request { generation, name, config, edited, text: None };
+            ToWorker::Open { generation, name, config, wanted, edited } => {
+                // Fails only for values that cannot be cloned, and numbers always can.
+                drop(scope().post_message(&JsValue::from_f64(BEGUN)));
+                let wanted = wanted.map(|wanted| *wanted);
+                let request = Request { generation, name, config, wanted, edited, text: None };
                 self.read(request, attached);
             }
             ToWorker::Estimate { generation, config, reading } => {
@@ -296,7 +304,10 @@ impl Desk {
             ToWorker::Times { generation, all } => self.ask_times(generation, all),
             ToWorker::Scale { generation } => self.ask_scale(generation),
             ToWorker::Share { ask } => self.ask_tray(ask),
-            ToWorker::Serve { settings, device } => spawn_local(serve(settings, device)),
+            ToWorker::Serve { number, settings, device } => {
+                spawn_local(serve(number, settings, device));
+            }
+            ToWorker::Mine { device } => self.mine = device,
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
                 self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
@@ -319,16 +330,18 @@ impl Desk {
                 if let Some(tray) = &mut tray {
                     tray.keep();
                 }
-                *self = Self { sought: self.sought.take(), ranks, tray, ..Self::default() };
+                let (sought, mine) = (self.sought.take(), self.mine.take());
+                *self = Self { sought, ranks, tray, mine, ..Self::default() };
             }
         }
     }
 
     /// Has an input read that the page sent.
     fn read(&mut self, mut request: Request, attached: JsValue) {
-        if self.lacks_ranks(&request.config) {
-            let Request { generation, name, config, edited, .. } = request;
-            let message = ToWorker::Open { generation, name, config, edited };
+        if self.lacks_ranks(request.wanted.as_ref().unwrap_or(&request.config)) {
+            let Request { generation, name, config, wanted, edited, .. } = request;
+            let wanted = wanted.map(Box::new);
+            let message = ToWorker::Open { generation, name, config, wanted, edited };
             return spawn_local(with_ranks(message, attached));
         }
         let mut input = Opening::of(attached.clone());
@@ -363,8 +376,9 @@ impl Desk {
         }
         let Some(model) = &self.model else { return };
         match estimate(model, &config, &mut self.stages).map_err(|error| Fault::of(&error)) {
-            Ok((estimate, simulation)) => {
+            Ok((mut estimate, simulation)) => {
                 self.follow(generation, &estimate.report, simulation);
+                estimate.largest = self.largest.clone().into_iter().collect();
                 post(&FromWorker::Estimated { generation, estimate });
             }
             Err(fault) => post(&FromWorker::Failed { generation, fault }),
@@ -448,10 +462,10 @@ impl Desk {
 
     /// Answers a request to open something, of which this reached the worker.
     fn take(&mut self, request: Request, read: Read) {
-        let Request { generation, name, config, edited, text } = request;
+        let Request { generation, name, config, wanted, edited, text } = request;
         let (model, message, called) = match read {
             Ok(Found { recording: Some(recording), .. }) => {
-                let estimate = Estimate { millis: 0.0, report: recording.report() };
+                let estimate = Estimate::new(recording.report(), 0.0);
                 (self.model, self.newest, self.recording) = (None, None, Some(recording));
                 self.follow_recorded(generation, &estimate.report);
                 let (dims, text, spec) = (Vec::new(), None, None);
@@ -488,7 +502,7 @@ impl Desk {
                     Fetched::There(ranks) => model.in_ranks(ranks.around),
                     Fetched::Not | Fetched::Failed => model,
                 };
-                Some(self.open(model, config, edited))
+                Some(self.open(model, config, wanted, edited))
             }
             Err(fault) => Some(Err(fault)),
         };
@@ -524,6 +538,7 @@ impl Desk {
         &mut self,
         model: Model,
         mut config: Config,
+        wanted: Option<Config>,
         edited: bool,
     ) -> Result<(Vec<OpenDim>, Estimate, Simulation, Option<Fault>), Fault> {
         let mut dims = estimator::open_dims(&model);
@@ -531,6 +546,7 @@ impl Desk {
         if *model.defaults() != Config::default() && !(edited && known) {
             config = estimator::suggested(model.defaults(), config);
         }
+        config = wanted.unwrap_or(config);
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
         let mut stages = Stages::default();
         let stated = model.defaults().dims.clone();
@@ -588,7 +604,7 @@ impl Desk {
             self.largest.clear();
             (self.batch_line, self.largest_for) = (None, Some(batchless));
         }
-        let ids = estimator::ids_by_interest(&config.device);
+        let ids = estimator::ids_by_interest(&config.device, self.mine.as_deref());
         let mut tasks = VecDeque::new();
         if self.sought.is_some() {
             tasks.push_back(Task::Locate);
@@ -621,7 +637,7 @@ impl Desk {
         let Some(recording) = &mut self.recording else { return };
         match recording.change(config, reading) {
             Ok(()) => {
-                let estimate = Estimate { report: recording.report(), millis: now() - begun };
+                let estimate = Estimate::new(recording.report(), now() - begun);
                 self.follow_recorded(generation, &estimate.report);
                 post(&FromWorker::Estimated { generation, estimate });
             }
@@ -883,5 +899,5 @@ fn estimate(
     let begun = now();
     let simulation = model.simulate(config, stages)?;
     let report = simulation.report();
-    Ok((Estimate { report, millis: now() - begun }, simulation))
+    Ok((Estimate::new(report, now() - begun), simulation))
 }

@@ -3,9 +3,11 @@
 pub(crate) mod json;
 pub(crate) mod text;
 
+use std::collections::BTreeMap;
+
 use highwater_core::autopsy::Autopsy;
-use highwater_core::estimate::Stages;
-use highwater_core::levers::{Facts, LEVERS, Plan, Pulled, Search, Searched};
+use highwater_core::estimate::{Stages, Timings};
+use highwater_core::levers::{Cost, Facts, LEVERS, Plan, Pulled, Search, Searched};
 use highwater_core::report::Report;
 use highwater_core::{Error, Model};
 
@@ -22,6 +24,9 @@ struct Advice {
     autopsy: Autopsy,
     /// Levers that apply, those that save most first.
     pulled: Vec<Pulled>,
+    /// PERCENT by id of each lever that costs time: how much longer a sample takes; without those of which no time is
+    /// known.
+    slower: BTreeMap<String, i64>,
     remedy: Remedy,
 }
 
@@ -81,7 +86,25 @@ fn ask(arguments: &Advise, models: Models<'_>) -> Result<Advice, Error> {
         progress.advance();
     }
     pulled.sort_by_key(|pulled| pulled.outcome.verdict.need);
+    let slower = slower(&model, &report, &pulled, &mut stages);
     let remedy = Remedy::of(&model, &report, facts, &mut stages)?;
     let name = crate::called(&model);
-    Ok(Advice { name, autopsy: Autopsy::of(&report), report, pulled, remedy })
+    Ok(Advice { name, autopsy: Autopsy::of(&report), report, pulled, slower, remedy })
+}
+
+fn slower(
+    model: &Model,
+    report: &Report,
+    pulled: &[Pulled],
+    stages: &mut Stages,
+) -> BTreeMap<String, i64> {
+    let mut sample = |config| Timings::new(model, config, stages).sample().ok();
+    let costs_time = pulled.iter().filter(|pulled| pulled.cost == Cost::Time);
+    let Some(now) = sample(&report.config) else { return BTreeMap::new() };
+    costs_time
+        .filter_map(|pulled| {
+            let then = sample(&pulled.config)?;
+            Some((pulled.id.clone(), then.longer_than(now)?))
+        })
+        .collect()
 }

@@ -41,6 +41,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use anstream::adapter::strip_str;
 use clap::Parser as _;
 use highwater_core::estimate::Stages;
 use highwater_core::export::{self, Answer, Played, Requirement};
@@ -85,10 +86,24 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 /// # Errors
 /// Bad use or input, with the text that the command would print.
 pub fn answer_of(model: &Model, arguments: &[String]) -> Result<String, String> {
+    let arguments = parsed(arguments)?;
+    let (output, _) = run(&arguments.command, Models(Some(model)))?;
+    // Nobody knows where the text goes: it has no colours.
+    Ok(strip_str(&output).to_string())
+}
+
+/// Checks the arguments behind `highwater`, as far as that needs no model.
+///
+/// # Errors
+/// A flag or a value that there is not, with the text that the command would print.
+pub fn check(arguments: &[String]) -> Result<(), String> {
+    parsed(arguments).map(drop)
+}
+
+fn parsed(arguments: &[String]) -> Result<Arguments, String> {
     let program = "highwater".to_owned();
-    let arguments = Arguments::try_parse_from(std::iter::once(&program).chain(arguments))
-        .map_err(|error| foreign::explain(&error).unwrap_or_else(|| args::in_a_line(&error)))?;
-    run(&arguments.command, Models(Some(model))).map(|(output, _)| output)
+    Arguments::try_parse_from(std::iter::once(&program).chain(arguments))
+        .map_err(|error| foreign::explain(&error).unwrap_or_else(|| args::in_a_line(&error)))
 }
 
 /// The model in a file; where there is no such file, the model of that name.

@@ -9,6 +9,7 @@ use highwater_core::device;
 use highwater_core::estimate::{LargestBatch, Stages};
 use highwater_core::levers::{Facts, Scale, Scaled, WAYS, Way};
 use highwater_core::time::{Picoseconds, rate};
+use highwater_core::wording::levers::fewest;
 use highwater_core::{Config, Error, Model};
 use serde_json::{Value, json};
 
@@ -81,11 +82,13 @@ fn text(name: &str, config: &Config, counts: &[NonZeroU64], cells: &[Scaled]) ->
     let gpu = device::find(&config.device).map_or(&*config.device, |device| device.name);
     let simplest = simplest(cells);
     let verdict = match simplest {
-        Some(Scaled { gpus: 1, .. }) => format!("it fits on one {gpu}"),
-        Some(cell) => format!("it needs {} × {gpu}, with {}", cell.gpus, named(&cell.way)),
-        None => format!("no number of {gpu} that was tried is enough"),
+        Some(cell) => {
+            let way = Way::named(&cell.way).map_or("", |way| way.name);
+            fewest(cell.gpus, way, &cell.outcome.verdict).to_string()
+        }
+        None => format!("No number of {gpu} that was tried is enough."),
     };
-    let mut text = format!("{HEAD}{name}: {verdict}.{HEAD:#}\n");
+    let mut text = format!("{HEAD}{name}: {verdict}{HEAD:#}\n");
     text += "What each GPU needs, and the largest batch of each.\n\n";
     let mut table: Table<COLUMNS> = Table::of_numbers_behind(1);
     // The column of a number of GPUs is before those of the ways.

@@ -26,9 +26,10 @@ pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Er
     let mut timings = Timings::new(model, &config, &mut stages);
     let mut on = |device, form: Option<&str>| -> Result<Timing, Error> {
         let timing = timings.on_form(device, form)?;
-        let Some(rate) = arguments.loader else { return Ok(timing) };
-        let time = timing.time.clone().with_loader(timing.samples, rate.get());
-        Ok(Timing { time, ..timing })
+        Ok(match arguments.loader {
+            Some(rate) => timing.with_loader(rate.get()),
+            None => timing,
+        })
     };
     let own = on(device::find(&config.device)?, arguments.form.as_deref())?;
     let is_own =
@@ -55,7 +56,7 @@ fn text(what: &str, own: &Timing, all: &[Timing], epoch: Option<u64>) -> String 
     let mut text = format!(
         "{HEAD}A {what} takes {} on {} ({least} to {most} in nine of ten runs): {} samples per second.{HEAD:#}\n",
         step.step(),
-        own.name(),
+        own.place(),
         own.rate()
     );
     if let Some(tokens) = own.tokens_per_second() {

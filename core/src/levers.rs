@@ -29,7 +29,7 @@ pub enum Cost {
     Nothing,
     /// The same training, perhaps slightly slower or rounded differently.
     Little,
-    /// The same training, about a third slower.
+    /// The same training, slower.
     Time,
     /// The same training, whose optimizer steps on the host: many times slower.
     Host,
@@ -54,7 +54,7 @@ impl Cost {
         match self {
             Self::Nothing => "costs nothing",
             Self::Little => "the same training, perhaps rounded differently",
-            Self::Time => "about a third slower",
+            Self::Time => "the same training, slower",
             Self::Host => "the optimizer steps on the CPU, which is slow",
             Self::Training => "changes the training",
         }

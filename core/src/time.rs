@@ -171,6 +171,13 @@ impl Picoseconds {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
+    /// PERCENT: how much longer it is than another time, rounded to the nearest.
+    pub fn longer_than(self, Self(other): Self) -> Option<i64> {
+        let (then, now) = (i128::from(self.0), i128::from(other));
+        let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);
+        i64::try_from(percent).ok()
+    }
+
     /// COUNT: whole microseconds.
     pub const fn microseconds(self) -> u64 {
         self.0.div_euclid(1_000_000)

@@ -17,4 +17,4 @@ pub mod levers;
 pub mod place;
 
 pub use crate::sentence::{Part, Sentence};
-pub use answer::{Headline, headline};
+pub use answer::{Headline, Reach, headline, headline_with};

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highwater import _export, _settings
+from highwater import _export, _running, _settings
 from highwater._estimate import Estimate, Verdict
-from highwater._native import Error, Model
+from highwater._model import Opened
+from highwater._native import Error, check_flags, check_recipe
 from highwater._settings import Settings
 
 
@@ -46,25 +47,34 @@ def estimate(
 
     Raises `highwater.Error` where something cannot be estimated; the text says what to do.
     """
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if _is_trainer(model):
+        # Its arguments say how the optimizer's groups are made.
+        optimizer = getattr(model, "optimizer", None) if optimizer is None else optimizer
+        arguments = model.args if arguments is None else arguments
+    # Whatever is wrong here is found before a module is exported, which takes seconds.
+    of_optimizer = _settings.of_optimizer(optimizer) if optimizer is not None else {}
+    recipe = _settings.of_arguments(arguments) if arguments is not None else None
+    check_flags(_settings.flags({**of_optimizer, "batch": batch, "seq": seq, "device": device, **settings}))
+    if recipe is not None:
+        check_recipe(recipe, settings.get("pytorch"))
     given = _given(model, inputs, batch, seq, settings)
-    notes = _settings.notes_on(optimizer, given.parameters)
-    chosen: Settings = {}
-    if optimizer is not None or given.optimizer is not None:
-        chosen.update(_settings.of_optimizer(given.optimizer if optimizer is None else optimizer))
+    notes = [*given.notes, *_settings.notes_on(optimizer, given.parameters)]
+    opened, called = given.model, name or given.name
+    chosen: Settings = {"pytorch": given.pytorch, **given.settings, **of_optimizer, **settings}
     if given.only_batch is not None:
         batch = None
     chosen.update({"batch": batch if batch is not None else given.batch, "seq": seq, "device": device})
-    chosen.update({"pytorch": given.pytorch, **settings})
-    opened = given.model
-    arguments = given.arguments if arguments is None else arguments
-    if arguments is not None:
-        opened = opened.trained_by(_settings.of_arguments(arguments), chosen.get("pytorch"))
+    if recipe is not None:
+        opened = opened.trained_by(recipe, chosen.get("pytorch"))
         if batch is None:
             # The arguments say how many samples a step has.
             chosen.pop("batch", None)
+        if given.weights is not None and "precision" not in chosen:
+            # They do not say in which type a model is that is there already.
+            chosen["precision"] = _settings.precision(given.weights, opened.usual("precision"))
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    called = name or given.name
     return Estimate(opened, called, chosen, content=given.content, notes=notes, only_batch=given.only_batch)
 
 
@@ -127,7 +137,7 @@ def fit(model: Any, inputs: Any = None, device: str | None = None, **settings: A
 class _Given:
     """A model that was opened, and what else was given with it."""
 
-    model: Model
+    model: Opened
     name: str
     content: bytes | Path | None = None
     batch: int | None = None
@@ -135,8 +145,11 @@ class _Given:
     """COUNT: the one batch that a module works for."""
     pytorch: str | None = None
     """The release that will run it: the one that exported it here."""
-    optimizer: Any = None
-    arguments: Any = None
+    weights: str | None = None
+    """The type of a module's weights: `fp32`, `fp16` or `bf16`."""
+    settings: Settings = field(default_factory=dict)
+    """How a module runs by itself: checkpointed, compiled."""
+    notes: Sequence[str] = ()
     parameters: Iterable[Any] = ()
 
 
@@ -146,11 +159,11 @@ def _given(model: Any, inputs: Any, batch: int | None, seq: int | None, settings
         return _named(model)
     if isinstance(model, bytes):
         _no_inputs(inputs, "the bytes of a file")
-        return _Given(Model.read(model, "model"), "model", model)
+        return _Given(Opened(model, "model"), "model", model)
     if _export.is_program(model):
         _no_inputs(inputs, "a program")
         content = _export.archive(model)
-        return _Given(Model.read(content, "model"), "model", content)
+        return _Given(Opened(content, "model"), "model", content)
     if _is_trainer(model):
         return _of_trainer(model, inputs, batch, seq, settings)
     if _export.is_module(model):
@@ -172,18 +185,29 @@ def _no_inputs(inputs: Any, what: str) -> None:
 
 def _named(model: str | os.PathLike[str]) -> _Given:
     path = Path(model)
-    opened = Model.open(os.fspath(model))
+    opened = Opened(os.fspath(model))
     return _Given(opened, path.name or str(model), path if path.is_file() else None)
 
 
 def _of_module(module: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:
     trains = settings.get("workload", "training") == "training"
+    module, ways, notes = _running.of(module)
     program = _export.program(module, inputs, batch=batch, open_seq=seq is not None, trains=trains)
     name = type(module).__name__
-    opened = Model.read(program.content, name)
     # An open batch is always set: that of the inputs is what the user means.
     size, only = (program.batch, None) if program.is_open else (None, batch or program.batch)
-    return _Given(opened, name, program.content, size, only, _export.release(), parameters=module.parameters())
+    return _Given(
+        Opened(program.content, name),
+        name,
+        program.content,
+        size,
+        only,
+        _export.release(),
+        weights=_running.weights(module),
+        settings=ways if trains else {},
+        notes=notes if trains else (),
+        parameters=module.parameters(),
+    )
 
 
 def _of_trainer(trainer: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:
@@ -194,17 +218,14 @@ def _of_trainer(trainer: Any, inputs: Any, batch: int | None, seq: int | None, s
             raise Error(
                 f"the Trainer gave no batch to look at ({type(error).__name__}: {error}); give example inputs as well"
             ) from error
-    given = _of_module(trainer.model, inputs, batch, seq, settings)
-    optimizer = getattr(trainer, "optimizer", None)
-    # Its arguments say how the optimizer's groups are made.
-    return replace(given, optimizer=optimizer, arguments=trainer.args)
+    return _of_module(trainer.model, inputs, batch, seq, settings)
 
 
 def _of_configuration(config: Any, inputs: Any, batch: int | None, seq: int | None, settings: Settings) -> _Given:
     text = config.to_json_string(use_diff=False).encode()
     name = str(config.model_type)
     if inputs is None:
-        return _Given(Model.read(text, name), name, text)
+        return _Given(Opened(text, name), name, text)
     return _of_module(_from_configuration(config), inputs, batch, seq, settings)
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from highwater import _html
-from highwater._native import Error, Model
+from highwater._model import Opened
+from highwater._native import Error
 from highwater._page import Page
 from highwater._settings import USUAL, Settings, flags
 
@@ -239,7 +240,7 @@ class Estimate:
 
     def __init__(
         self,
-        model: Model,
+        model: Opened,
         name: str,
         settings: Settings,
         *,

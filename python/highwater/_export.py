@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import re
+import threading
 import traceback
 import warnings
 import zipfile
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from highwater import _running
 from highwater._native import Error
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ class Program:
     """Whether any other batch may be asked for."""
 
 
+ALONE = threading.RLock()
+"""Held while a module is exported: PyTorch's tracing, its output and the module's mode belong to the whole process."""
+
+
 def is_module(value: Any) -> bool:
     """Whether something is an `nn.Module`; PyTorch is not imported to tell."""
     return any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
@@ -55,13 +61,18 @@ def program(
     open where the module allows it. A module in evaluation mode is exported in training mode if it `trains`.
     """
     _check_release()
+    with ALONE:
+        return _program(module, inputs, batch, open_seq, trains)
+
+
+def _program(module: torch.nn.Module, inputs: Any, batch: int | None, open_seq: bool, trains: bool) -> Program:
     args, kwargs = _arguments(inputs)
     device = _device_of(module)
     args, kwargs = _moved((args, kwargs), device)
     example = _batch_of((args, kwargs))
     if example is None and batch is not None:
         raise Error("none of the inputs has a batch: give tensors whose first dimension is the batch")
-    with _as_trained(module, trains):
+    with _as_trained(module, trains), _running.plainly(module):
         if example is None:
             exported = _exported(module, args, kwargs, None)
             return Program(_archive(module, exported), None, False)
@@ -88,7 +99,8 @@ def program(
 
 def archive(exported: Any) -> bytes:
     """A program that was exported elsewhere, without its weights."""
-    return _archive(None, exported)
+    with ALONE:
+        return _archive(None, exported)
 
 
 def release() -> str:
@@ -268,21 +280,22 @@ def _has_open_batch(exported: Any, rows: int) -> bool:
 def _as_trained(module: torch.nn.Module, trains: bool) -> Iterator[None]:
     """The module as a training loop runs it; afterwards it is as it was."""
     modes = {child: child.training for child in module.modules()}
-    config: Any = getattr(module, "config", None)
-    caches = config is not None and bool(getattr(config, "use_cache", False))
+    # Parts have configurations of their own, such as T5's decoder.
+    configs = {id(config): config for child in modes for config in [getattr(child, "config", None)]}
+    caching: list[Any] = [config for config in configs.values() if getattr(config, "use_cache", None) is True]
     try:
         if trains and not module.training:
             module.train()
         if not trains and module.training:
             module.eval()
-        if caches:
+        for config in caching:
             # Trainers switch it off; its classes are no results that can be exported.
             config.use_cache = False
         yield
     finally:
         for child, mode in modes.items():
             child.training = mode
-        if caches:
+        for config in caching:
             config.use_cache = True
 
 
@@ -364,7 +377,7 @@ ADVICE = (
     (
         r"pytree|not a known type|known type",
         "{name} takes or returns {what}, which cannot be exported: return tensors, tuples or dicts (for transformers, "
-        "`model.config.use_cache = False`), " + INSTEAD,
+        "give `use_cache=False` among the inputs), " + INSTEAD,
     ),
     (
         r"cannot be multiplied|reduction dim|size mismatch|must match the size|Expected .*dimensional|expected input",

@@ -19,6 +19,8 @@ class Model:
         """The model in some bytes."""
     def trained_by(self, text: str, pytorch: str | None) -> Model:
         """The model, trained as a recipe says."""
+    def usual(self, setting: str) -> str | None:
+        """What a setting is where the user states nothing: what the model or its recipe suggests."""
     def ask(self, arguments: list[str]) -> str:
         """What the command line prints about it."""
     def dims(self) -> list[str]:
@@ -26,6 +28,12 @@ class Model:
 
 def main(arguments: list[str]) -> int:
     """The command line: its exit status."""
+
+def check_flags(flags: list[str]) -> None:
+    """Refuses flags that the command line does not have, and their values, as far as that needs no model."""
+
+def check_recipe(text: str, pytorch: str | None) -> None:
+    """Refuses a text that is no training recipe."""
 
 def devices() -> list[str]:
     """The GPUs that `device=` takes; slices of them, such as `a100-80gb 3g.40gb`, may be given as well."""

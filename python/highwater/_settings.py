@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,7 +23,7 @@ SIZES = ("batch", "seq", "image_size")
 
 
 def flags(given: Settings) -> list[str]:
-    """Settings as flags; what is None is left out, and so is a flag that is False."""
+    """Settings as flags; what is None is left out. A flag that is False switches off what a name or a recipe brings."""
     result: list[str] = []
     for name, value in given.items():
         if value is None:
@@ -33,7 +34,7 @@ def flags(given: Settings) -> list[str]:
         elif FLAGS.get(name):
             if not isinstance(value, bool):
                 raise Error(f"`{name}` is True or False, not {value!r}")
-            result += [flag] if value else []
+            result.append(f"{flag}={str(value).lower()}")
         elif name in SIZES or name in FLAGS:
             values = value if isinstance(value, (list, tuple)) else [value]
             result += [f"{flag}={_text(value)}" for value in values]
@@ -78,7 +79,7 @@ def of_optimizer(optimizer: Any) -> Settings:
     if isinstance(optimizer, str):
         return {"optimizer": optimizer}
     if isinstance(optimizer, type):
-        return {"optimizer": _name(optimizer.__name__, [{}])}
+        return {"optimizer": _name(optimizer.__name__, [{}]), **_decay([{"weight_decay": _usual_decay(optimizer)}])}
     # accelerate wraps optimizers.
     while hasattr(optimizer, "optimizer"):
         optimizer = optimizer.optimizer
@@ -89,9 +90,23 @@ def of_optimizer(optimizer: Any) -> Settings:
         )
     result: Settings = {"optimizer": _name(type(optimizer).__name__, groups)}
     result["optimizer_impl"] = _implementation(groups)
-    if any(group.get("weight_decay") for group in groups):
-        result["weight_decay"] = True
+    result.update(_decay(groups))
     return result
+
+
+def _decay(groups: list[dict[str, Any]]) -> Settings:
+    """Whether any group decays its weights, where they can."""
+    known = [group["weight_decay"] for group in groups if group.get("weight_decay") is not None]
+    return {"weight_decay": any(known)} if known else {}
+
+
+def _usual_decay(kind: type) -> float | None:
+    """How much a class of optimizers decays weights unless it is told."""
+    try:
+        parameter = inspect.signature(kind).parameters.get("weight_decay")
+    except (TypeError, ValueError):
+        return None
+    return parameter.default if parameter is not None and isinstance(parameter.default, (int, float)) else None
 
 
 def _name(kind: str, groups: list[dict[str, Any]]) -> str:
@@ -143,6 +158,30 @@ def notes_on(optimizer: Any, parameters: Iterable[Any]) -> list[str]:
             f"the optimizer's {len(groups)} groups are updated as one, so its temporaries may be counted too high"
         )
     return notes
+
+
+CASTS = {
+    "fp32": "",
+    "fp16": "",
+    "bf16": "",
+    "amp-fp16": "fp16",
+    "amp-bf16": "bf16",
+    "fp16-amp": "fp16",
+    "bf16-amp": "bf16",
+}
+"""What autocast casts to, by precision; those with weights of the optimizer's own are not there."""
+
+
+def precision(weights: str, usual: str | None) -> str | None:
+    """The precision of a module whose weights have a type, where a recipe suggests one; None leaves that as it is."""
+    cast = CASTS.get(usual or "")
+    if cast is None:
+        return None
+    if not cast:
+        return weights
+    if weights == "fp32":
+        return f"amp-{cast}"
+    return f"{weights}-amp" if weights == cast else None
 
 
 def of_arguments(arguments: Any) -> str:

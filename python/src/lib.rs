@@ -9,7 +9,8 @@
 use std::path::Path;
 
 use highwater_core::config::{Kind, PyTorch, SETTINGS, Setting};
-use highwater_core::{Bytes, Config, device, formats, recipe};
+use highwater_core::recipe::{self, Recipe};
+use highwater_core::{Bytes, Config, device, formats};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -50,11 +51,13 @@ impl Model {
 
     /// The model, trained as a recipe says: a script, YAML, or JSON of a trainer's arguments.
     fn trained_by(&self, text: &str, pytorch: Option<&str>) -> PyResult<Self> {
-        let pytorch: Option<PyTorch> =
-            pytorch.map(str::parse).transpose().map_err(|error| raised(&error))?;
-        let recipe = recipe::read(text, pytorch).map_err(|error| raised(&error))?;
-        let recipe = recipe.ok_or_else(|| Error::new_err("this is no training recipe"))?;
-        Ok(Self(self.0.clone().trained_by(recipe)))
+        Ok(Self(self.0.clone().trained_by(recipe_in(text, pytorch)?)))
+    }
+
+    /// What a setting is where the user states nothing: what the model or its recipe suggests.
+    fn usual(&self, setting: &str) -> Option<String> {
+        let setting = Setting::named(&setting.replace('_', "-"))?;
+        Some(setting.value(self.0.defaults()).text())
     }
 
     /// What the command line prints about it; the arguments are those behind `highwater`.
@@ -66,6 +69,28 @@ impl Model {
     fn dims(&self) -> Vec<String> {
         self.0.open_dims().into_iter().map(|dim| dim.name).collect()
     }
+}
+
+/// A training recipe, as a release of PyTorch understands it.
+fn recipe_in(text: &str, pytorch: Option<&str>) -> PyResult<Recipe> {
+    let pytorch: Option<PyTorch> =
+        pytorch.map(str::parse).transpose().map_err(|error| raised(&error))?;
+    let recipe = recipe::read(text, pytorch).map_err(|error| raised(&error))?;
+    recipe.ok_or_else(|| Error::new_err("this is no training recipe"))
+}
+
+/// Refuses flags that the command line does not have, and their values, as far as that needs no model.
+#[pyfunction]
+fn check_flags(flags: Vec<String>) -> PyResult<()> {
+    let arguments = ["estimate", "model"].map(str::to_owned);
+    let arguments: Vec<String> = arguments.into_iter().chain(flags).collect();
+    highwater::check(&arguments).map_err(Error::new_err)
+}
+
+/// Refuses a text that is no training recipe.
+#[pyfunction]
+fn check_recipe(text: &str, pytorch: Option<&str>) -> PyResult<()> {
+    recipe_in(text, pytorch).map(drop)
 }
 
 fn raised(error: &highwater_core::Error) -> PyErr {
@@ -109,6 +134,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Model>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
+    module.add_function(wrap_pyfunction!(check_flags, module)?)?;
+    module.add_function(wrap_pyfunction!(check_recipe, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
     module.add_function(wrap_pyfunction!(device_called, module)?)?;
     module.add_function(wrap_pyfunction!(settings, module)?)

@@ -1,5 +1,6 @@
 """What can be asked of an estimate."""
 
+import copy
 import gzip
 import io
 import pickle
@@ -104,6 +105,42 @@ def test_a_notebook_shows_what_needs_nothing_else(estimate: highwater.Estimate) 
     light, dark = estimate.svg(), estimate.svg(dark=True)
     assert light != dark
     assert re.sub(r"#[0-9A-F]{6}", "", light) == re.sub(r"#[0-9A-F]{6}", "", dark), "they differ in colours only"
+
+
+def test_texts_have_no_colours(estimate: highwater.Estimate) -> None:
+    advice = highwater.estimate("resnet50", batch=512, device="t4").advise()
+    for text in (str(estimate), str(advice), str(estimate.time()), estimate.markdown()):
+        assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("form", ["name", "module", "file", "recipe"])
+def test_estimates_can_be_pickled_and_copied(tmp_path: Path, form: str) -> None:
+    net, inputs = Net(), torch.zeros(2, 64)
+    match form:
+        case "name":
+            original = highwater.estimate("resnet18", batch=8, device="t4")
+        case "file":
+            file = highwater.estimate(net, inputs).write_model(tmp_path / "net.pt2")
+            original = highwater.estimate(file, batch=8, device="t4")
+        case "recipe":
+            arguments = {"per_device_train_batch_size": 8, "optim": "adafactor"}
+            original = highwater.estimate(net, inputs, arguments=arguments, device="t4")
+        case _:
+            original = highwater.estimate(net, inputs, batch=8, device="t4")
+    for twin in (pickle.loads(pickle.dumps(original)), copy.copy(original), copy.deepcopy(original)):
+        assert (twin.name, twin.peak, str(twin)) == (original.name, original.peak, str(original))
+        assert twin.change(batch=16).peak == original.change(batch=16).peak
+        assert twin.json() == original.json()
+        assert twin.diagnostics == original.diagnostics
+
+
+def test_answers_can_be_pickled(estimate: highwater.Estimate) -> None:
+    fit = highwater.fit(estimate)
+    for answer in (fit, estimate.advise(), estimate.time(), estimate.verdicts, estimate.timeline):
+        assert repr(pickle.loads(pickle.dumps(answer))) == repr(answer)
+    with pytest.raises(highwater.Error) as refused:
+        highwater.estimate("nosuch")
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
 
 
 def test_names_are_no_markup() -> None:

@@ -1,6 +1,8 @@
 """What people give as a model, and that the answer is that of the command line for the same export."""
 
 import contextlib
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +201,10 @@ def test_a_module_may_work_for_one_batch() -> None:
 @pytest.mark.parametrize(
     ("make", "name", "settings"),
     [
-        (lambda p: torch.optim.SGD(p, lr=0.1), "sgd", {}),
+        (lambda p: torch.optim.SGD(p, lr=0.1), "sgd", {"weight_decay": False}),
+        (lambda p: torch.optim.SGD, "sgd", {"weight_decay": False}),
+        (lambda p: torch.optim.AdamW, "adamw", {"weight_decay": True}),
+        (lambda p: torch.optim.AdamW(p, weight_decay=0), "adamw", {"weight_decay": False}),
         (lambda p: torch.optim.SGD(p, momentum=0.9, weight_decay=1e-4), "sgd-momentum", {"weight_decay": True}),
         (lambda p: torch.optim.SGD(p, momentum=0.9, nesterov=True), "sgd-nesterov", {}),
         (lambda p: torch.optim.Adam(p, fused=True), "adam", {"optimizer_impl": "fused"}),
@@ -240,6 +245,151 @@ def test_a_trainer_is_read(tmp_path: Path) -> None:
     assert config["dims"]["batch"] == 4
     assert config["accumulate"] == 2
     assert config["optimizer"] == "adafactor"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "casts", "precision"),
+    [
+        (torch.float32, False, "fp32"),
+        (torch.float32, True, "amp-bf16"),
+        (torch.bfloat16, False, "bf16"),
+        (torch.bfloat16, True, "bf16-amp"),
+    ],
+)
+def test_the_model_of_a_trainer_has_the_type_that_it_has(
+    tmp_path: Path, dtype: torch.dtype, casts: bool, precision: str
+) -> None:
+    begun = trainer(tmp_path)
+    begun.args.bf16 = casts
+    begun.model.to(dtype)
+    estimate = highwater.estimate(begun, device="t4")
+    assert estimate.config["precision"] == precision
+    # As the same is without a Trainer.
+    alone = estimate.change(precision=None)
+    inputs = {"input_ids": TEXTS, "labels": TEXTS}
+    same = highwater.estimate(begun.model, inputs, arguments=begun.args, device="t4")
+    assert same.config["precision"] == precision
+    assert (same.peak == alone.peak) == (alone.config["precision"] == precision)
+    assert highwater.estimate(begun, device="t4", precision="amp-fp16").config["precision"] == "amp-fp16"
+
+
+def test_a_trainer_of_an_fp32_model_needs_what_the_model_does(tmp_path: Path) -> None:
+    begun = trainer(tmp_path, optim="adamw_torch", max_grad_norm=0)
+    parameters = 4 * sum(parameter.numel() for parameter in begun.model.parameters())
+    at_peak = highwater.estimate(begun, device="t4").at_peak
+    assert at_peak["parameter"] == parameters
+    assert at_peak["optimizer_state"] == 2 * parameters
+
+
+def test_weight_decay_can_be_switched_off() -> None:
+    by_name = highwater.estimate("resnet18", batch=8)
+    assert by_name.config["weight_decay"]
+    assert not highwater.estimate("resnet18", batch=8, weight_decay=False).config["weight_decay"]
+    assert not by_name.change(weight_decay=False).config["weight_decay"]
+    for decay in (0, 1e-4):
+        optimizer = torch.optim.SGD(Net().parameters(), momentum=0.9, weight_decay=decay)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            config = highwater.estimate("resnet18", batch=8, optimizer=optimizer).config
+        assert config["weight_decay"] == bool(decay)
+
+
+def gpt2_module() -> Any:
+    return transformers.GPT2LMHeadModel(gpt2(4))
+
+
+def checkpointed(entered: bool) -> Any:
+    module = gpt2_module()
+    module.gradient_checkpointing_enable({"use_reentrant": entered})
+    return module
+
+
+def compiled_in_place() -> Any:
+    module = gpt2_module()
+    module.compile()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (gpt2_module, {"checkpoint": "none", "compile": "none"}),
+        (lambda: checkpointed(False), {"checkpoint": "blocks", "checkpoint_reentry": "off"}),
+        (lambda: checkpointed(True), {"checkpoint": "blocks", "checkpoint_reentry": "on"}),
+        (lambda: torch.compile(gpt2_module()), {"compile": "inductor"}),
+        (compiled_in_place, {"compile": "inductor"}),
+        (lambda: torch.compile(checkpointed(False)), {"compile": "inductor", "checkpoint": "blocks"}),
+    ],
+)
+def test_a_module_runs_as_it_would_without_us(make: Any, settings: dict[str, Any]) -> None:
+    module, inputs = make(), {"input_ids": TEXTS, "labels": TEXTS}
+    estimate = highwater.estimate(module, inputs, batch=4, device="t4")
+    assert {key: estimate.config[key] for key in settings} == settings
+    expected = highwater.estimate(gpt2_module(), inputs, batch=4, device="t4", **settings)
+    assert estimate.peak == expected.peak
+    assert estimate.name == "GPT2LMHeadModel"
+    # What is stated goes before, and the module is as it was.
+    off = {"checkpoint": "none", "compile": "none"}
+    plain = highwater.estimate(module, inputs, batch=4, device="t4", **off)
+    assert plain.peak == highwater.estimate(gpt2_module(), inputs, batch=4, device="t4").peak
+    again = highwater.estimate(module, inputs, batch=4, device="t4")
+    assert again.config == estimate.config
+
+
+def test_parts_of_a_module_that_run_otherwise_are_told() -> None:
+    net = Net()
+    net.first.compile()
+    with pytest.warns(UserWarning, match="`first` are compiled and the module is not"):
+        estimate = highwater.estimate(net, X)
+    assert estimate.config["compile"] == "none"
+    module = checkpointed(False)
+    module.transformer.h[0].gradient_checkpointing = False
+    with pytest.warns(UserWarning, match="3 of 4 blocks run again in backward"):
+        highwater.estimate(module, {"input_ids": TEXTS, "labels": TEXTS})
+
+
+def test_an_encoder_and_a_decoder_are_exported() -> None:
+    config = transformers.T5Config(
+        num_layers=2, d_model=64, d_ff=128, d_kv=16, num_heads=4, vocab_size=1000, decoder_start_token_id=0
+    )
+    module = transformers.T5ForConditionalGeneration(config)
+    estimate = highwater.estimate(module, {"input_ids": TEXTS, "labels": TEXTS}, batch=4, device="t4")
+    assert estimate.parameters == sum(parameter.numel() for parameter in module.parameters())
+    assert (module.config.use_cache, module.decoder.config.use_cache) == (True, True)
+
+
+def test_modules_are_estimated_in_threads() -> None:
+    def ask(size: int) -> int:
+        return highwater.estimate(Net(), torch.zeros(2, 64), batch=size).peak.allocated
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(ask, [64, 128, 256, 512]))
+    assert found == [ask(size) for size in (64, 128, 256, 512)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"precison": "fp32"}, "there is no setting `precison`"),
+        ({"precision": "fp3"}, "invalid value 'fp3'"),
+        ({"device": "t5"}, "unknown device `t5`"),
+        ({"gpus": 0}, "no whole number from 1"),
+        ({"ema": 3}, "`ema` is True or False"),
+        ({"optimizer": "adom"}, "invalid value 'adom'"),
+        ({"optimizer": 3}, "int is no optimizer"),
+        ({"arguments": 3}, "int has no arguments of a trainer"),
+        ({"arguments": "x = 1"}, "this is no training recipe"),
+    ],
+)
+def test_settings_are_checked_before_a_module_is_exported(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], message: str
+) -> None:
+    def export(*_: Any, **__: Any) -> Any:
+        raise AssertionError("exported")
+
+    monkeypatch.setattr(torch.export, "export", export)
+    with pytest.raises(highwater.Error, match=message):
+        highwater.estimate(Net(), X, **settings)
 
 
 def test_arguments_of_a_trainer_are_read(tmp_path: Path) -> None:

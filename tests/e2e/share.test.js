@@ -417,9 +417,13 @@ test('on paper are the answer, the picture, the GPUs and the assumptions, and no
     assert.ok(printed.some((name) => name.includes(gpu)), `${gpu} is in ${printed}`);
   }
   // Paper stretches the picture, and what stands on it.
-  for (const mark of ['.timeline-peak', '.timeline-label']) {
-    assert.match(await page.locator(mark).first().evaluate((mark) => mark.style.left), /%$/, mark);
-  }
+  assert.match(await page.locator('.timeline-peak').evaluate((mark) => mark.style.getPropertyValue('--left')), /^[\d.]+$/);
+  const share = await page.locator('.timeline-label').first().evaluate((label) => {
+    const [middle, picture] = [label, label.parentElement].map((element) => element.getBoundingClientRect());
+    const left = Number(label.style.getPropertyValue('--left'));
+    return middle.left + middle.width / 2 - (picture.left + (picture.width * left) / 100);
+  });
+  assert.ok(Math.abs(share) < 1, `the label is ${share} px from its place`);
   for (const part of ['.headline-lead', '.print-settings', '.gpu-strip', '.need', '.timeline-plot', '.readout', '.gpus', '.rests-on']) {
     assert.ok(await page.locator(part).isVisible(), `${part} is printed`);
   }

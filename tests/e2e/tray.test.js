@@ -39,6 +39,8 @@ test('two models that are opened share a card, and can be moved to others', asyn
   await page.setViewportSize(SCREENS.desktop);
   // Dragged onto a smaller card, which then has a job, too.
   const t4 = tray.locator('.tray-card').nth(1);
+  // Both are in view first: a scroll between pressing and moving would begin no drag.
+  await t4.scrollIntoViewIfNeeded();
   await tray.locator('.tray-job').nth(1).dragTo(t4);
   await t4.getByText(/^fit, chance/).waitFor();
   assert.equal(await tray.locator('.tray-job select').nth(1).inputValue(), 't4');

@@ -4,6 +4,7 @@
 use std::fmt::Display;
 
 use highwater_core::{Bytes, Report};
+use leptos::either::Either;
 use leptos::prelude::*;
 
 use super::gpu_strip::GpuStrip;
@@ -52,8 +53,9 @@ pub(crate) fn AnswerCard(
         let is_written = state.loaded.with(|l| l.as_ref().is_some_and(|l| l.is_written));
         is_written && !state.config.with(|config| config.workload.trains())
     });
+    let is_current = move || derived.current.get().is_some();
     let sure = move || {
-        let report = derived.report.get()?;
+        let report = derived.report.get().filter(|_| is_current())?;
         Some(words::certainty(report.certainty.as_ref()?))
     };
     view! {
@@ -61,6 +63,7 @@ pub(crate) fn AnswerCard(
             <HeadlineView
                 headline=Memo::new(move |_| words::newest_headline(derived))
                 stale=derived.stale
+                current=derived.current
                 outdated=derived.outdated
                 report=derived.report
                 minor
@@ -80,7 +83,7 @@ pub(crate) fn AnswerCard(
             />
             <GpuStrip
                 devices=state.devices
-                generation=derived.generation
+                current=derived.current
                 chosen=Signal::derive(move || state.config.with(|config| config.device.clone()))
                 mine=state.my_gpu
                 outdated=derived.outdated.into()
@@ -89,7 +92,7 @@ pub(crate) fn AnswerCard(
                 on_batch
             />
             <div class="need">
-                {move || derived.report.get().map(|report| need(&report))}
+                {move || derived.report.get().map(|report| need(&report, is_current()))}
                 <button
                     type="button"
                     class="link-button need-basis"
@@ -109,7 +112,7 @@ pub(crate) fn AnswerCard(
                     title=sure
                     on:click=move |_| show_basis.run(())
                 >
-                    {move || derived.report.get().map(|report| basis(&report))}
+                    {move || derived.report.get().map(|report| basis(&report, is_current()))}
                 </button>
             </div>
         </section>
@@ -117,31 +120,31 @@ pub(crate) fn AnswerCard(
 }
 
 /// How sure the answer is, as the name of what shows why.
-fn basis(report: &Report) -> String {
+fn basis(report: &Report, is_current: bool) -> String {
     match report.verdict.chance {
         Some(chance) => {
-            fill("How sure? {chance} that it fits", &[("chance", &words::chance(chance))])
+            let chance = if is_current { words::chance(chance) } else { "…".to_owned() };
+            fill("How sure? {chance} that it fits", &[("chance", &chance)])
         }
         None => tr("Assumptions"),
     }
 }
 
 /// What the need on the chosen device consists of; the parts add up to it.
-fn need(report: &Report) -> impl IntoView + use<> {
+fn need(report: &Report, is_current: bool) -> impl IntoView + use<> {
     let device = &report.verdict;
     let allocated = report.peak.allocated;
     let cached = device.need.saturating_sub(device.context).saturating_sub(allocated);
     let free = device.usable().saturating_sub(device.need);
     let parts = [
         ("held-allocated", tr("allocated"), allocated),
-        ("held-unallocated", tr("cached by PyTorch"), Bytes(cached.0)),
+        ("held-unallocated", tr("reserved beyond that"), Bytes(cached.0)),
         ("held-context", tr("CUDA context"), device.context),
         ("held-free", tr("free"), Bytes(free.0)),
     ];
-    let texts: [(&str, &dyn Display); 2] = [
-        ("gpu", &words::short_name(&device.name)),
-        ("need", &format::of(device.need, device.usable())),
-    ];
+    let of = if is_current { format::of(device.need, device.usable()) } else { "…".to_owned() };
+    let texts: [(&str, &dyn Display); 2] =
+        [("gpu", &words::short_name(&device.name)), ("need", &of)];
     let lead = fill("{gpu}: {need}", &texts);
     let part = |(class, name, bytes): (&'static str, String, Bytes)| {
         view! {
@@ -150,7 +153,7 @@ fn need(report: &Report) -> impl IntoView + use<> {
                     <span class=["swatch ", class].concat() aria-hidden="true"></span>
                     {name}
                 </dt>
-                <dd>{size(bytes)}</dd>
+                <dd>{if is_current { Either::Left(size(bytes)) } else { Either::Right("…") }}</dd>
             </div>
         }
     };

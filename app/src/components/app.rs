@@ -40,7 +40,8 @@ use super::timeline::Timeline;
 use super::times::{TimesViewProps, times_view};
 use super::tray::{TrayViewProps, tray_view};
 use super::trend::{TrendViewProps, trend_view};
-use super::what_helps::{self, WhatHelps};
+use super::what_helps::{self, WhatHelpsProps, what_helps_view};
+use crate::model::computed::Computed;
 use crate::model::derived::Derived;
 use crate::model::examples::{EXAMPLES, Example, Setup};
 use crate::model::export::SNAPSHOT;
@@ -77,6 +78,10 @@ pub(crate) fn App() -> impl IntoView {
     let state = State::new(preferences::theme());
     let engine = StoredValue::new_local(Engine::start(state));
     preferences::follow_theme(state.theme);
+    Effect::new(move |_| {
+        state.my_gpu.track();
+        engine.with_value(Engine::tell_my_gpu);
+    });
     Effect::new(move |_| {
         state.theme.track();
         forget_colours();
@@ -139,7 +144,7 @@ struct Actions {
     /// Show how the newest answer grows along a dimension.
     trend: Callback<String>,
     /// What other estimators say.
-    others: RwSignal<Option<Others>>,
+    others: RwSignal<Option<Computed<Others>>>,
     /// Ask them about the newest answer.
     ask_others: Callback<()>,
     /// How long a step takes.
@@ -147,7 +152,7 @@ struct Actions {
     /// Ask how long a step of the newest answer takes; with all tables, or without.
     ask_times: Callback<bool>,
     /// How the training ends on other numbers of GPUs.
-    scaled: RwSignal<Vec<Vec<u8>>>,
+    scaled: RwSignal<Option<Computed<Vec<Vec<u8>>>>>,
     /// Ask for it.
     ask_scale: Callback<()>,
     /// Jobs that share a GPU.
@@ -157,7 +162,9 @@ struct Actions {
     /// How a server is started.
     serving: RwSignal<Serving>,
     /// What a server has on each GPU.
-    capacity: RwSignal<Option<Vec<u8>>>,
+    capacity: RwSignal<Option<Computed<Vec<u8>>>>,
+    /// The number of the newest question about it.
+    capacity_asked: RwSignal<u64>,
     /// Ask for it, with these settings.
     ask_capacity: Callback<Vec<u8>>,
     /// Speak another language.
@@ -233,6 +240,7 @@ impl Actions {
             }),
             serving: engine.with_value(|engine| engine.serving),
             capacity: engine.with_value(|engine| engine.capacity),
+            capacity_asked: engine.with_value(|engine| engine.capacity_asked),
             ask_capacity: Callback::new(move |settings| {
                 engine.with_value(|engine| engine.ask_capacity(settings));
             }),
@@ -270,7 +278,8 @@ fn Page(
         let is_asking = state.lesson.get().is_some_and(Teaching::is_asking);
         let name = state.loaded.with(|loaded| Some(loaded.as_ref()?.name.clone()));
         let name = name.filter(|_| !state.is_sample());
-        let report = derived.report.get().filter(|_| !is_asking);
+        let is_current = derived.current.get().is_some();
+        let report = derived.report.get().filter(|_| !is_asking && is_current);
         // The document has the title of the empty page.
         if !is_named.get_value() && name.is_none() {
             return;
@@ -306,6 +315,7 @@ fn Page(
         cancel: actions.leave_off,
         close: actions.close,
     };
+    // A report that the sections follow counts as long as its request does.
     let sections = Sections {
         chosen: state.section,
         recorded: derived.recorded.into(),
@@ -445,7 +455,8 @@ fn Workbench(
         let format = |answer: &Answer| answer.report.model.recognised.format == "layer spec";
         state.answer.with(|answer| answer.as_ref().is_some_and(format))
     });
-    let suggestions = Memo::new(move |_| what_helps::worthwhile(state.levers));
+    let suggestions =
+        Memo::new(move |_| what_helps::worthwhile(state.levers, derived.current.get()));
     let can_write = Memo::new(move |_| {
         let has_text = |source: &SourceText| !is_name(&source.text);
         state.source.with(|source| source.as_ref().is_some_and(has_text)) && !state.is_writing.get()
@@ -507,6 +518,7 @@ fn TimelineSection(
         }
     });
     let follow = move |section| sections.follow(section, derived.report);
+    let is_current = Signal::derive(move || derived.current.get().is_some());
     let at_cursor = move || AtCursorProps {
         report: follow(Section::Allocator),
         snapshot: sections.follow(Section::Allocator, Signal::derive(move || state.snapshot.get())),
@@ -514,15 +526,15 @@ fn TimelineSection(
         on_jump: Callback::new(move |event| state.pin.set(Some(event))),
     };
     view! {
-        <SectionPanel sections section=Section::Timeline>
+        <SectionPanel sections section=Section::Timeline current=is_current>
             <Chart state derived />
             <Readings report=follow(Section::Timeline) reading=state.reading />
             <ModelFacts report=follow(Section::Timeline) millis=derived.millis />
         </SectionPanel>
-        <SectionPanel sections section=Section::Peak>
+        <SectionPanel sections section=Section::Peak current=is_current>
             <AutopsyView report=follow(Section::Peak) />
         </SectionPanel>
-        <SectionPanel sections section=Section::Allocator>
+        <SectionPanel sections section=Section::Allocator current=is_current>
             <Figures report=follow(Section::Allocator) />
             {later(sections.is_shown(Section::Allocator), at_cursor_view, at_cursor)}
             <RecordedView report=follow(Section::Allocator) what_ifs=state.what_ifs />
@@ -563,11 +575,12 @@ fn Chart(
 fn limits(state: State, derived: Derived) -> Vec<Limit> {
     let chosen = derived.report.with(|report| report.as_ref().map(|report| report.verdict.clone()));
     let Some(chosen) = chosen else { return Vec::new() };
+    // The picture is that of the report, whether that counts or not.
+    let generation = Some(derived.generation.get());
     let mut limits = vec![Limit::of(&chosen, true)];
     state.devices.with(|rows| {
         for row in rows {
-            row.verdict.with(|known| {
-                let Some((_, known)) = known else { return };
+            row.judged(generation, |known| {
                 if USUAL.contains(&known.id.as_str()) && known.id != chosen.id {
                     limits.push(Limit::of(known, false));
                 }
@@ -594,7 +607,8 @@ fn Variations(
 ) -> impl IntoView {
     let follow = move |section| sections.follow(section, derived.report);
     let growth = move || TrendViewProps {
-        curve: state.trend,
+        newest: state.trend,
+        current: derived.current.into(),
         report: follow(Section::Growth),
         dims: open_dims(state),
         devices: state.devices,
@@ -606,20 +620,21 @@ fn Variations(
             });
         }),
     };
+    let suggested = move || WhatHelpsProps {
+        levers: state.levers,
+        report: follow(Section::Suggestions),
+        current: derived.current.into(),
+        search: state.search,
+        config: state.config,
+        applied: state.applied,
+        on_config: Callback::new(move |config| state.config.set(config)),
+        on_search: actions.search,
+    };
     view! {
-        <SectionPanel sections section=Section::Suggestions>
-            <WhatHelps
-                levers=state.levers
-                report=follow(Section::Suggestions)
-                generation=derived.generation
-                search=state.search
-                config=state.config
-                applied=state.applied
-                on_config=Callback::new(move |config| state.config.set(config))
-                on_search=actions.search
-            />
+        <SectionPanel sections section=Section::Suggestions current=true>
+            {later(sections.is_shown(Section::Suggestions), what_helps_view, suggested)}
         </SectionPanel>
-        <SectionPanel sections section=Section::Growth>
+        <SectionPanel sections section=Section::Growth current=of_now(state.trend, derived)>
             {later(sections.is_shown(Section::Growth), trend_view, growth)}
         </SectionPanel>
     }
@@ -638,6 +653,7 @@ fn Details(
     sections: Sections,
 ) -> impl IntoView {
     let follow = move |section| sections.follow(section, derived.report);
+    let is_current = Signal::derive(move || derived.current.get().is_some());
     let compared = move || ComparisonProps {
         report: follow(Section::Compare),
         name: Signal::derive(move || {
@@ -662,6 +678,7 @@ fn Details(
     let served = move || ServingViewProps {
         settings: actions.serving,
         capacity: actions.capacity,
+        asked: actions.capacity_asked,
         device: Memo::new(move |_| state.config.with(|config| config.device.clone())).into(),
         report: follow(Section::Servers),
         shown: sections.is_shown(Section::Servers),
@@ -674,6 +691,7 @@ fn Details(
         times: derived.times,
         report: follow(Section::Time),
         devices: state.devices,
+        current: derived.current.into(),
         shown: sections.is_shown(Section::Time),
         on_ask: Callback::new(move |()| actions.ask_times.run(true)),
     };
@@ -681,15 +699,16 @@ fn Details(
         others: actions.others,
         report: follow(Section::Others),
         devices: state.devices,
+        current: derived.current.into(),
         shown: sections.is_shown(Section::Others),
         on_ask: actions.ask_others,
     };
     view! {
-        <SectionPanel sections section=Section::Gpus>
+        <SectionPanel sections section=Section::Gpus current=true>
             <GpuTable
                 report=follow(Section::Gpus)
                 devices=state.devices
-                generation=derived.generation
+                current=derived.current
                 chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
                 mine=state.my_gpu
                 theme=state.theme.into()
@@ -698,28 +717,41 @@ fn Details(
                 })
             />
         </SectionPanel>
-        <SectionPanel sections section=Section::Scale>
+        <SectionPanel sections section=Section::Scale current=of_now(actions.scaled, derived)>
             {later(sections.is_shown(Section::Scale), scaled_view, scaled)}
         </SectionPanel>
-        <SectionPanel sections section=Section::Shared>
+        <SectionPanel sections section=Section::Shared current=true>
             {later(sections.is_shown(Section::Shared), tray_view, tray)}
         </SectionPanel>
-        <SectionPanel sections section=Section::Servers>
+        <SectionPanel sections section=Section::Servers current=true>
             {later(sections.is_shown(Section::Servers), serving_view, served)}
         </SectionPanel>
-        <SectionPanel sections section=Section::Time>
+        <SectionPanel sections section=Section::Time current=of_now(derived.times, derived)>
             {later(sections.is_shown(Section::Time), times_view, timed)}
         </SectionPanel>
-        <SectionPanel sections section=Section::Others>
+        <SectionPanel sections section=Section::Others current=of_now(actions.others, derived)>
             {later(sections.is_shown(Section::Others), others_view, others)}
         </SectionPanel>
-        <SectionPanel sections section=Section::Compare>
+        <SectionPanel sections section=Section::Compare current=is_current>
             {later(sections.is_shown(Section::Compare), comparison, compared)}
         </SectionPanel>
-        <SectionPanel sections section=Section::Assumptions>
+        <SectionPanel sections section=Section::Assumptions current=is_current>
             <Diagnostics report=follow(Section::Assumptions) />
         </SectionPanel>
     }
+}
+
+/// Whether what a section shows belongs to the settings as they are: it says itself if nothing is known yet.
+fn of_now<T: Send + Sync + 'static>(
+    known: RwSignal<Option<Computed<T>>>,
+    derived: Derived,
+) -> Signal<bool> {
+    Signal::derive(move || {
+        let current = derived.current.get();
+        known.with(|known| {
+            known.as_ref().map_or_else(|| current.is_some(), |known| known.at(current).is_some())
+        })
+    })
 }
 
 /// Covers the page while a file hovers over it.
@@ -793,7 +825,8 @@ fn EmptyPage(
 /// Opens the first of several files; once it is answered, it is kept and the next is opened, so that both
 /// are compared. More than two cannot be.
 fn open_one_by_one(state: State, open: Callback<File>, files: Vec<File>) {
-    let mut files = files.into_iter();
+    let names: Vec<String> = files.iter().map(File::name).collect();
+    let mut files = files.into_iter().filter(|file| !is_data_of_another(&file.name(), &names));
     let (Some(first), next) = (files.next(), files.next()) else { return };
     let names: Vec<String> = files.map(|file| file.name()).collect();
     let wanted = first.name();
@@ -813,6 +846,18 @@ fn open_one_by_one(state: State, open: Callback<File>, files: Vec<File>) {
             state.notice.set(Some(words::notice::not_opened(&left.join(", "))));
         }
     });
+}
+
+/// Whether a file has the weights of a model among `all`, as exporters write `model.onnx.data` and `model.data` next to
+/// `model.onnx`: no weights are read, so it is part of that model.
+fn is_data_of_another(name: &str, all: &[String]) -> bool {
+    let is_of = |model: &String| {
+        let rest = model.strip_suffix(".onnx").and_then(|stem| name.strip_prefix(stem));
+        let rest = rest.map(|rest| rest.strip_prefix(".onnx").unwrap_or(rest));
+        let ends = [".data", "_data", ".bin", ".weight"];
+        rest.is_some_and(|rest| ends.iter().any(|end| rest.starts_with(end)))
+    };
+    all.iter().any(is_of)
 }
 
 /// Moves the timeline's cursor to an event, whichever iteration it is in.
@@ -852,4 +897,31 @@ fn open_sample(engine: StoredValue<Engine, LocalStorage>) {
             engine.with_value(|engine| engine.open_sample(input, example.dims()));
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_next_to_their_model_are_part_of_it() {
+        let all = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let of_model = all(&["model.onnx", "other.pt2"]);
+        for (name, is_part) in [
+            ("model.onnx.data", true),
+            ("model.onnx_data", true),
+            ("model.onnx_data_1", true),
+            ("model.data", true),
+            ("model.bin", true),
+            ("model.weights", true),
+            ("model.onnx", false),
+            ("model.yaml", false),
+            ("model_2.onnx", false),
+            ("other.pt2.data", false),
+            ("another.onnx.data", false),
+        ] {
+            assert_eq!(is_data_of_another(name, &of_model), is_part, "{name}");
+        }
+        assert!(!is_data_of_another("model.onnx.data", &all(&["model.onnx.data"])));
+    }
 }

@@ -219,7 +219,7 @@ fn setting(
     config: Signal<Config>,
     on_config: Callback<Config>,
 ) -> impl IntoView {
-    let Message { explained, before } = message;
+    let Message { explained, before, .. } = message;
     let (name, value) = match field.kind {
         Kind::Device => (tr("GPU"), explained.device.clone()),
         _ => (tr(field.label), field.typed(&explained.known)),

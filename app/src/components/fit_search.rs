@@ -20,6 +20,8 @@ use crate::words::levers as words;
 pub(crate) fn FitSearch(
     /// The report that it begins at.
     report: Signal<Option<Arc<Report>>>,
+    /// The request whose answer counts.
+    current: Signal<Option<u64>>,
     /// How far it has come.
     search: RwSignal<Option<SearchState>>,
     /// It is wanted, or not any more.
@@ -29,7 +31,7 @@ pub(crate) fn FitSearch(
 ) -> impl IntoView {
     let inside = move |report: Arc<Report>| match search.get() {
         _ if report.verdict.verdict.survives() => {
-            view! { <p class="hint">{words::found(0, true, &report.verdict.name)}</p> }.into_any()
+            view! { <p class="hint">{words::found(0, true, &report.verdict)}</p> }.into_any()
         }
         _ if report.verdict.verdict == Verdict::NotKnown => {
             view! { <p class="hint">{words::not_known(&report.verdict.name)}</p> }.into_any()
@@ -62,7 +64,12 @@ pub(crate) fn FitSearch(
         }
         .into_any(),
     };
-    view! { <div class="fit-search">{move || report.get().map(inside)}</div> }
+    let is_waiting = move || current.get().is_none();
+    view! {
+        <div class="fit-search" class:waiting=is_waiting aria-busy=move || is_waiting().to_string()>
+            {move || report.get().map(inside)}
+        </div>
+    }
 }
 
 fn plan_view(
@@ -111,7 +118,7 @@ fn plan_view(
     });
     view! {
         <div class="fit-plan">
-            <p>{words::found(count, fits, &report.verdict.name)}</p>
+            <p>{words::found(count, fits, &report.verdict)}</p>
             <ol>{steps.collect_view()}</ol>
             {apply}
         </div>

@@ -3,13 +3,14 @@
 use highwater_core::device::USUAL;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::report::{DeviceVerdict, Verdict};
+use leptos::either::Either;
 use leptos::html;
 use leptos::prelude::*;
 use web_sys::Element;
 
 use super::gpu_table::verdict_class;
 use crate::model::protocol::Device;
-use crate::model::state::DeviceRow;
+use crate::model::state::{DeviceRow, Searched};
 use crate::words;
 use crate::words::format::{self, length, share};
 use crate::words::keep;
@@ -21,9 +22,9 @@ pub(crate) fn GpuStrip(
     /// One row per device.
     #[prop(into)]
     devices: Signal<Vec<DeviceRow>>,
-    /// The request that fresh verdicts belong to.
+    /// The request whose verdicts count.
     #[prop(into)]
-    generation: Signal<u64>,
+    current: Signal<Option<u64>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
     /// The user's own GPU.
@@ -44,14 +45,14 @@ pub(crate) fn GpuStrip(
         })
     };
     let usual = move |id: &'static str| {
-        row(id).map(|row| view! { <Card row generation chosen on_choose on_batch /> })
+        row(id).map(|row| view! { <Card row current chosen on_choose on_batch /> })
     };
     let own = move || {
         // A GPU that was chosen in the table or by a link has its card, too.
         let other = Some(chosen.get()).filter(|id| !USUAL.contains(&id.as_str()));
         let id = other.or_else(|| mine.get());
         let row = id.as_deref().and_then(row);
-        view! { <MyCard row devices generation chosen on_choose on_mine on_batch /> }
+        view! { <MyCard row devices current chosen on_choose on_mine on_batch /> }
     };
     let strip = NodeRef::<html::Ul>::new();
     Effect::new(move |_| {
@@ -92,8 +93,8 @@ fn reveal_chosen(strip: &Element) {
 fn Card(
     /// The device, and what is known about it.
     row: DeviceRow,
-    /// The request that fresh verdicts belong to.
-    generation: Signal<u64>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
     /// It is wanted.
@@ -117,9 +118,9 @@ fn Card(
                     <span class="gpu-card-name">{words::short_name(&name).to_owned()}</span>
                     <span class="gpu-card-box">{nameplate}</span>
                 </span>
-                <Verdicts row generation />
+                <Verdicts row current />
             </button>
-            <Largest row on_batch />
+            <Largest row current on_batch />
         </li>
     }
 }
@@ -131,8 +132,8 @@ fn MyCard(
     row: Option<DeviceRow>,
     /// All devices.
     devices: Signal<Vec<DeviceRow>>,
-    /// The request that fresh verdicts belong to.
-    generation: Signal<u64>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
     /// It is wanted.
@@ -172,9 +173,9 @@ fn MyCard(
                 on:click=move |_| on_choose.run(wanted.clone())
             >
                 <span class="hidden-text">{row.device.with_value(|device| device.name.clone())}</span>
-                <Verdicts row generation />
+                <Verdicts row current />
             </button>
-            <Largest row on_batch />
+            <Largest row current on_batch />
         }
     });
     let is_named = row.is_some();
@@ -206,26 +207,30 @@ fn MyCard(
 fn Verdicts(
     /// The device, and what is known about it.
     row: DeviceRow,
-    /// The request that fresh verdicts belong to.
-    generation: Signal<u64>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
 ) -> impl IntoView {
-    let is_stale = move || row.is_stale(generation.get());
     let used = Memo::new(move |_| {
-        row.verdict.with(|known| {
-            known.as_ref().map_or(0.0, |(_, known)| share(known.need, known.usable()).min(100.0))
-        })
+        row.judged(current.get(), |known| share(known.need, known.usable()).min(100.0))
     });
-    let verdict = Memo::new(move |_| row.known_verdict());
+    let verdict = Memo::new(move |_| row.known_verdict(current.get()));
     let class = move || verdict.get().map_or("", verdict_class);
+    let need = move || match row.judged(current.get(), need) {
+        Some(need) => Either::Left(need),
+        None => Either::Right("…"),
+    };
     view! {
-        <span class="gpu-card-bar" class:gpu-card-stale=is_stale aria-hidden="true">
-            <span class=move || ["gpu-bar-need ", class()].concat() style:width=move || length(used.get()) + "%"></span>
+        <span class="gpu-card-bar" aria-hidden="true">
+            <span
+                class=move || ["gpu-bar-need ", class()].concat()
+                style:width=move || length(used.get().unwrap_or_default()) + "%"
+            ></span>
         </span>
         <span class="gpu-card-line">
             <span class=move || ["gpu-card-verdict ", class()].concat()>
                 {move || verdict.get().map(signed)}
             </span>
-            <span class="gpu-card-need">{move || row.verdict.with(|known| Some(need(&known.as_ref()?.1)))}</span>
+            <span class="gpu-card-need">{need}</span>
         </span>
     }
 }
@@ -235,12 +240,14 @@ fn Verdicts(
 fn Largest(
     /// The device, and what is known about it.
     row: DeviceRow,
+    /// The request whose largest batches count.
+    current: Signal<Option<u64>>,
     /// The device is wanted, and a batch.
     on_batch: Callback<(String, u64)>,
 ) -> impl IntoView {
     let id = row.device.with_value(|device| device.id.clone());
-    let known = move || row.largest.with(|known| known.and_then(|(_, largest)| largest));
-    let is_open = move || row.known_verdict() == Some(Verdict::NotKnown);
+    let known = move || row.reach(current.get()).found();
+    let is_open = move || row.known_verdict(current.get()) == Some(Verdict::NotKnown);
     let proposed = move || known().and_then(LargestBatch::proposed).filter(|_| !is_open());
     let choose = move |_| {
         if let Some(batch) = proposed() {
@@ -255,7 +262,7 @@ fn Largest(
             disabled=move || proposed().is_none()
             on:click=choose
         >
-            {move || row.largest.with(|known| batch(known.as_ref(), is_open()))}
+            {move || batch(row.reach(current.get()), is_open())}
         </button>
     }
 }
@@ -278,15 +285,15 @@ fn need(known: &DeviceVerdict) -> impl IntoView + use<> {
 }
 
 /// The largest batch.
-fn batch(known: Option<&(u64, Option<LargestBatch>)>, is_open: bool) -> impl IntoView + use<> {
+fn batch(known: Searched, is_open: bool) -> impl IntoView + use<> {
     let text = match known {
-        None => "…".to_owned(),
-        Some((_, None)) => String::new(),
-        Some((_, Some(largest))) => {
+        Searched::Pending => "…".to_owned(),
+        Searched::Done(None) => String::new(),
+        Searched::Done(Some(largest)) => {
             let verdict = if is_open { Verdict::NotKnown } else { Verdict::Fits };
-            keep::largest_batch(*largest, verdict)
+            keep::largest_batch(largest, verdict)
         }
     };
-    let unsearched = known.is_none().then(|| tr("largest batch not searched"));
+    let unsearched = (known == Searched::Pending).then(|| tr("largest batch not searched"));
     view! { <span data-unsearched=unsearched>{text}</span> }
 }

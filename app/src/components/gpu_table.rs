@@ -11,7 +11,8 @@ use leptos::prelude::*;
 
 use super::ladder::Ladder;
 use super::parts::size;
-use crate::model::state::DeviceRow;
+use crate::model::computed::Computed;
+use crate::model::state::{DeviceRow, Searched};
 use crate::model::theme::Theme;
 use crate::words::format::{self, length, share};
 use crate::words::language::{fill, tr};
@@ -59,7 +60,7 @@ fn first(rows: &[DeviceRow], carded: impl Fn(&str) -> bool) -> Vec<usize> {
         .map(|(at, row)| {
             let is_carded = row.device.with_value(|device| carded(&device.id));
             let distance = row.verdict.with(|known| {
-                let (_, known) = known.as_ref()?;
+                let known = known.as_ref()?.last();
                 let (need, usable) = (known.need.0, known.usable().0.max(1));
                 Some(need.max(usable).saturating_mul(10) / need.min(usable).max(1))
             });
@@ -118,9 +119,9 @@ pub(crate) fn GpuTable(
     /// One row per device, in the order of the catalogue.
     #[prop(into)]
     devices: Signal<Vec<DeviceRow>>,
-    /// The request that fresh verdicts belong to.
+    /// The request whose verdicts count.
     #[prop(into)]
-    generation: Signal<u64>,
+    current: Signal<Option<u64>>,
     /// The report, whose device the ladder is about.
     report: Signal<Option<Arc<Report>>>,
     /// Id of the device in the settings.
@@ -144,7 +145,11 @@ pub(crate) fn GpuTable(
         devices.with(|rows| {
             let is_near = |at: usize| match shown.get() {
                 Shown::First => wanted.is_empty() && first(rows, carded).contains(&at),
-                shown => rows.get(at).is_some_and(|row| shown.has(row.known_verdict())),
+                shown => rows.get(at).is_some_and(|row| {
+                    // A row keeps its place until its verdict is there.
+                    let last = row.verdict.with(|known| Some(known.as_ref()?.last().verdict));
+                    shown.has(last)
+                }),
             };
             let mut order = sorted(rows, key, descending);
             order.retain(|&position| {
@@ -171,7 +176,7 @@ pub(crate) fn GpuTable(
         }),
         Line::Row(at) => {
             let row = devices.with_untracked(|rows| rows.get(at).copied());
-            Either::Right(row.map(|row| view! { <Row row generation chosen on_choose /> }))
+            Either::Right(row.map(|row| view! { <Row row current chosen on_choose /> }))
         }
     };
     view! {
@@ -220,7 +225,7 @@ pub(crate) fn GpuTable(
             <p class="gpu-none" hidden=move || order.with(|order| !order.is_empty())>
                 {tr("No GPU matches.")}
             </p>
-            <div class="gpu-ladder">
+            <div class="gpu-ladder" class:waiting=move || current.get().is_none()>
                 {move || {
                     let report = report.get()?;
                     let nameplate = nameplate(&report.verdict.id).unwrap_or_default();
@@ -274,8 +279,8 @@ fn heads(sorting: RwSignal<(Key, bool)>) -> impl IntoView {
 fn Row(
     /// The device.
     row: DeviceRow,
-    /// The request that fresh verdicts belong to.
-    generation: Signal<u64>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
     /// It is wanted.
@@ -284,23 +289,21 @@ fn Row(
     let device = row.device.get_value();
     let (id, wanted) = (device.id.clone(), device.id.clone());
     let is_chosen = Memo::new(move |_| chosen.with(|chosen| *chosen == id));
-    let is_stale = move || row.is_stale(generation.get());
     let batch = move || {
-        row.largest.with(|known| match known {
-            None => "…".to_owned(),
-            Some((_, None)) => "–".to_owned(),
-            Some((_, Some(largest))) => {
-                let is_bound = row
-                    .verdict
-                    .with(|known| matches!(known, Some((_, v)) if v.verdict == Verdict::NotKnown));
+        let current = current.get();
+        match row.reach(current) {
+            Searched::Pending => "…".to_owned(),
+            Searched::Done(None) => "–".to_owned(),
+            Searched::Done(Some(largest)) => {
+                let is_bound = row.known_verdict(current) == Some(Verdict::NotKnown);
                 let most = if is_bound { "≤\u{a0}" } else { "" };
                 let size = largest.likely.or(largest.without_flush);
                 size.map_or_else(|| tr("none"), |batch| [most, &format::batch(batch)].concat())
             }
-        })
+        }
     };
     let flushing = move || {
-        let largest = row.largest.with(|known| known.and_then(|(_, largest)| largest));
+        let largest = row.reach(current.get()).found();
         let farther = largest.map(|largest| {
             let best = largest.without_flush.filter(|_| largest.likely != largest.without_flush);
             let best = best.map(|batch| fill("{n} at best", &[("n", &format::batch(batch))]));
@@ -313,7 +316,7 @@ fn Row(
         farther.unwrap_or_default().into_iter().map(line).collect_view()
     };
     view! {
-        <tr class:gpu-chosen=is_chosen class:gpu-stale=is_stale>
+        <tr class:gpu-chosen=is_chosen>
             <th scope="row" class="gpu-name">
                 <button
                     type="button"
@@ -325,11 +328,10 @@ fn Row(
                 </button>
             </th>
             {move || {
-                row.verdict
-                    .with(|known| match known {
-                        Some((_, verdict)) => Either::Left(known_cells(verdict)),
-                        None => Either::Right(unknown_cells()),
-                    })
+                match row.judged(current.get(), known_cells) {
+                    Some(cells) => Either::Left(cells),
+                    None => Either::Right(unknown_cells()),
+                }
             }}
             <td class="number gpu-batch" data-label=tr("largest batch")>
                 {batch}
@@ -397,7 +399,8 @@ fn sorted(rows: &[DeviceRow], key: Key, descending: bool) -> Vec<usize> {
             let known = row.verdict.with(|known| {
                 known
                     .as_ref()
-                    .map(|(_, v)| (v.usable().0, i128::from(v.usable().0) - i128::from(v.need.0)))
+                    .map(Computed::last)
+                    .map(|v| (v.usable().0, i128::from(v.usable().0) - i128::from(v.need.0)))
             });
             (position, row.device.with_value(|device| device.name.clone()), known)
         })

@@ -6,13 +6,14 @@ use gloo::timers::callback::Timeout;
 use highwater_core::Report;
 use highwater_core::report::Verdict;
 use leptos::either::Either;
+use leptos::html;
 use leptos::prelude::*;
 
 use super::gpu_table::verdict_class;
 use super::parts::prose;
 use super::times;
 use crate::model::state::Timed;
-use crate::words::format;
+use crate::words::format::{self, length};
 use crate::words::language::tr;
 use crate::words::{self, Headline};
 
@@ -25,6 +26,9 @@ pub(crate) fn HeadlineView(
     /// Whether a newer answer is on its way.
     #[prop(into)]
     stale: Signal<bool>,
+    /// The request whose numbers count; none while its answer is on its way.
+    #[prop(into)]
+    current: Signal<Option<u64>>,
     /// Whether the newest input has no answer, so that this one is of the last that had.
     #[prop(into)]
     outdated: Signal<bool>,
@@ -37,7 +41,27 @@ pub(crate) fn HeadlineView(
     /// The user wants to see the assumptions.
     on_basis: Callback<()>,
 ) -> impl IntoView {
+    let text = NodeRef::<html::Div>::new();
+    let height = RwSignal::new(0.0);
+    let is_waiting = Memo::new(move |_| current.get().is_none());
+    // The room of an answer is kept until the next one is there.
+    Effect::new(move |_| {
+        headline.track();
+        times.track();
+        if current.get().is_some() {
+            request_animation_frame(move || {
+                if let Some(text) = text.try_get_untracked().flatten()
+                    && !is_waiting.try_get_untracked().unwrap_or(true)
+                {
+                    height.set(text.get_bounding_client_rect().height());
+                }
+            });
+        }
+    });
     let inside = move |headline: Headline| {
+        if is_waiting.get() {
+            return Either::Left(on_its_way(minor));
+        }
         let doubt = report.with(|report| report.as_ref().and_then(|report| words::doubt(report)));
         let doubt = doubt.map(|(word, why)| {
             view! {
@@ -57,14 +81,14 @@ pub(crate) fn HeadlineView(
                 </p>
             }
         });
-        view! {
+        Either::Right(view! {
             <span
                 class=["headline-sign ", verdict_class(headline.verdict)].concat()
                 aria-hidden="true"
             >
                 {if outdated.get() { "–" } else { format::verdict_symbol(headline.verdict) }}
             </span>
-            <div class="headline-text">
+            <div class="headline-text" node_ref=text>
                 {outdated
                     .get()
                     .then(|| view! { <p class="headline-old">{tr("The last valid answer")}</p> })}
@@ -76,24 +100,39 @@ pub(crate) fn HeadlineView(
                 <p class="headline-rest">{headline.rest}</p>
                 // What does not run has no speed, and what flushes its cache has another.
                 <p class="headline-rest headline-time">
-                    {move || times::line(times.get()).filter(|_| runs(headline.verdict))}
+                    {move || runs(headline.verdict).then(|| times::line(times, current.get()))}
                 </p>
             </div>
             {doubt}
-        }
+        })
     };
-    let spoken = calmed(headline);
+    let answered = Signal::derive(move || headline.get().filter(|_| !is_waiting.get()));
+    let spoken = calmed(answered);
     view! {
         <div
             class="headline"
             class:headline-stale=move || stale.get()
             class:headline-outdated=outdated
+            style:min-height=move || is_waiting.get().then(|| length(height.get()) + "px")
         >
             {move || headline.get().map(inside)}
         </div>
         <p class="hidden-text" role="status">
             {spoken}
         </p>
+    }
+}
+
+/// What stands where an answer will be.
+fn on_its_way(minor: bool) -> impl IntoView {
+    let lead = if minor {
+        Either::Left(view! { <h2 class="headline-lead">"…"</h2> })
+    } else {
+        Either::Right(view! { <h1 class="headline-lead">"…"</h1> })
+    };
+    view! {
+        <span class="headline-sign" aria-hidden="true">"…"</span>
+        <div class="headline-text">{lead} <p class="headline-rest">{tr("Estimating…")}</p></div>
     }
 }
 

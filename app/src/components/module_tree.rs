@@ -5,25 +5,60 @@ use std::sync::Arc;
 
 use highwater_core::Bytes;
 use highwater_core::report::Report;
+use leptos::html;
 use leptos::prelude::*;
 
 use crate::words::format::{exact, length, percent, share};
 use crate::words::language::{fill, tr};
 
-/// A module, and the modules inside it.
+/// REM: the height of a row, which the style sheet has as well.
+const ROW: f64 = 1.9375;
+/// COUNT: rows in sight.
+const IN_SIGHT: usize = 8;
+/// COUNT: rows drawn above and below those in sight, so that keys find the next one.
+const AROUND: usize = 24;
+
+/// The modules of a report, each with those inside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tree {
+    /// All of them.
+    modules: Vec<Module>,
+    /// The place of each by its path.
+    places: BTreeMap<String, usize>,
+    /// Places of those inside no other, in the order in which they run.
+    outermost: Vec<usize>,
+    /// SUM: what all of them hold.
+    bytes: Bytes,
+}
+
+/// A module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Module {
     /// Its whole path; empty for what belongs to no module.
     path: String,
-    /// The last part of the path.
-    name: String,
+    /// Where the last part of the path begins.
+    name: usize,
     /// Requested bytes at the peak, of it and of all inside it.
     bytes: Bytes,
-    /// In the order in which they run.
-    inside: Vec<Self>,
+    /// Places of those inside it, in the order in which they run.
+    inside: Vec<usize>,
 }
 
-/// The tree, folded, with a bar for each module that is shown.
+/// A row that is shown or scrolled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Row {
+    /// Place of its module.
+    module: usize,
+    /// COUNT: modules around it.
+    depth: usize,
+    /// Its number among those inside the same module, from 1.
+    number: usize,
+    /// COUNT: those.
+    of: usize,
+}
+
+/// The tree, folded, with a bar for each module that is shown. Only rows near those in sight are drawn, however many
+/// there are.
 #[component]
 pub(crate) fn ModuleTree(
     /// The report.
@@ -34,26 +69,82 @@ pub(crate) fn ModuleTree(
     on_module: Callback<Option<String>>,
 ) -> impl IntoView {
     let open = RwSignal::new(BTreeSet::new());
-    let tree = Memo::new(move |_| report.get().map(|report| tree(&report)));
+    let tree = Memo::new(move |_| report.get().map(|report| Arc::new(Tree::of(&report))));
     Effect::new(move |_| {
         if let Some(tree) = tree.get() {
-            open.update(|open| open.extend(first_fork(&tree)));
+            open.update(|open| open.extend(tree.first_fork()));
         }
     });
-    let shown = Shown { open, chosen, on_module };
+    let rows = Memo::new(move |_| {
+        let tree = tree.get()?;
+        let around = chosen.with(|chosen| chosen.as_deref().map(outer_paths).unwrap_or_default());
+        Some(open.with(|open| tree.rows(&|path| open.contains(path) || around.contains(path))))
+    });
+    let count = move || rows.with(|rows| rows.as_ref().map_or(0, Vec::len));
+    let window = NodeRef::<html::Div>::new();
+    let top = RwSignal::new(0);
+    let scrolled = move |_| {
+        if let Some(window) = window.get_untracked() {
+            let share = f64::from(window.scroll_top()) / f64::from(window.scroll_height().max(1));
+            top.set(place(share, untrack(count)));
+        }
+    };
+    let drawn = Memo::new(move |_| {
+        let count = count();
+        let first = top.get().min(count.saturating_sub(IN_SIGHT)).saturating_sub(AROUND);
+        (first, (first + IN_SIGHT + 2 * AROUND).min(count))
+    });
+    let shown = Shown { tree, open, chosen, on_module };
+    let in_window = move || {
+        let (first, end) = drawn.get();
+        let tree = tree.get();
+        let path = |row: &Row| Some((tree.as_ref()?.modules.get(row.module)?.path.clone(), *row));
+        rows.with(|rows| {
+            let rows = rows.as_deref().and_then(|rows| rows.get(first..end));
+            rows.unwrap_or_default().iter().filter_map(path).collect::<Vec<_>>()
+        })
+    };
+    let rem = |rows: usize| length(ROW * f64::from(u32::try_from(rows).unwrap_or(0))) + "rem";
     view! {
         <section class="module-tree" aria-labelledby="module-tree-title">
             <h3 class="module-tree-title" id="module-tree-title">
                 {tr("Modules at the peak")}
             </h3>
-            {move || tree.get().map(|tree| list(&tree, tree.bytes, shown))}
+            <div class="module-window" node_ref=window on:scroll=scrolled>
+                <ul
+                    class="module-list"
+                    style:padding-top=move || rem(drawn.get().0)
+                    style:padding-bottom=move || rem(count().saturating_sub(drawn.get().1))
+                >
+                    <For each=in_window key=Clone::clone let:item>
+                        {row(item.0, item.1, shown)}
+                    </For>
+                </ul>
+            </div>
         </section>
     }
+}
+
+/// COUNT: rows above a share of the height.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a count is a count, and one that is too large or no number is cut"
+)]
+fn place(share: f64, rows: usize) -> usize {
+    (share * f64::from(u32::try_from(rows).unwrap_or(u32::MAX))) as usize
+}
+
+/// The paths of all modules around one.
+fn outer_paths(path: &str) -> BTreeSet<String> {
+    let ends = path.match_indices('.').map(|(end, _)| end);
+    ends.filter_map(|end| path.get(..end).map(str::to_owned)).collect()
 }
 
 /// What the rows read and ask for.
 #[derive(Clone, Copy)]
 struct Shown {
+    tree: Memo<Option<Arc<Tree>>>,
     open: RwSignal<BTreeSet<String>>,
     chosen: Signal<Option<String>>,
     on_module: Callback<Option<String>>,
@@ -74,6 +165,14 @@ impl Shown {
             }
         });
     }
+
+    /// What a module holds, of what all of them hold.
+    fn bytes(self, path: &str) -> (Bytes, Bytes) {
+        self.tree.with(|tree| {
+            let module = tree.as_ref().and_then(|tree| Some((tree.at(path)?.bytes, tree.bytes)));
+            module.unwrap_or_default()
+        })
+    }
 }
 
 /// Whether a path is another or lies below it.
@@ -86,21 +185,21 @@ fn is_inside(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'))
 }
 
-fn list(module: &Module, total: Bytes, shown: Shown) -> AnyView {
-    let rows = module.inside.iter().map(|inside| row(inside.clone(), total, shown));
-    view! { <ul class="module-list">{rows.collect_view()}</ul> }.into_any()
-}
-
-fn row(module: Module, total: Bytes, shown: Shown) -> impl IntoView {
-    let outside = module.path.is_empty();
-    let name = if outside { tr("outside of any module") } else { module.name.clone() };
-    let title = if outside { name.clone() } else { module.path.clone() };
-    let module = StoredValue::new(module);
-    let path = move || module.with_value(|module| module.path.clone());
-    let is_open = Memo::new(move |_| shown.is_open(&path()));
-    let is_chosen =
-        Memo::new(move |_| shown.chosen.with(|chosen| chosen.as_deref() == Some(path().as_str())));
-    let unfold = module.with_value(|module| !module.inside.is_empty()).then(|| {
+fn row(path: String, row: Row, shown: Shown) -> impl IntoView {
+    let outside = path.is_empty();
+    let (name, has_inside) = shown.tree.with_untracked(|tree| {
+        let module = tree.as_ref().and_then(|tree| tree.at(&path));
+        let name = module.and_then(|module| module.path.get(module.name..)).unwrap_or_default();
+        (name.to_owned(), module.is_some_and(|module| !module.inside.is_empty()))
+    });
+    let name = if outside { tr("outside of any module") } else { name };
+    let title = if outside { name.clone() } else { path.clone() };
+    let path = StoredValue::new(path);
+    let is_open = Memo::new(move |_| path.with_value(|path| shown.is_open(path)));
+    let is_chosen = Memo::new(move |_| {
+        path.with_value(|path| shown.chosen.with(|chosen| chosen.as_ref() == Some(path)))
+    });
+    let unfold = has_inside.then(|| {
         let label = fill("Modules inside {module}", &[("module", &title)]);
         view! {
             <button
@@ -108,17 +207,27 @@ fn row(module: Module, total: Bytes, shown: Shown) -> impl IntoView {
                 class="module-unfold"
                 aria-label=label
                 aria-expanded=move || is_open.get().to_string()
-                on:click=move |_| shown.toggle(&path())
+                on:click=move |_| path.with_value(|path| shown.toggle(path))
             >
                 {move || if is_open.get() { "\u{25be}" } else { "\u{25b8}" }}
             </button>
         }
     });
-    let choose = move |_| shown.on_module.run((!is_chosen.get_untracked()).then(path));
-    let bytes = module.with_value(|module| module.bytes);
+    let choose =
+        move |_| shown.on_module.run((!is_chosen.get_untracked()).then(|| path.get_value()));
+    let held = Memo::new(move |_| path.with_value(|path| shown.bytes(path)));
     view! {
-        <li class="module">
-            <div class="module-row" class:module-chosen=move || is_chosen.get()>
+        <li
+            class="module"
+            attr:aria-level=(row.depth + 1).to_string()
+            attr:aria-posinset=row.number.to_string()
+            attr:aria-setsize=row.of.to_string()
+        >
+            <div
+                class="module-row"
+                class:module-chosen=move || is_chosen.get()
+                style:margin-left=["calc(var(--space-3) * ", &row.depth.to_string(), ")"].concat()
+            >
                 {unfold}
                 <button
                     type="button"
@@ -130,102 +239,176 @@ fn row(module: Module, total: Bytes, shown: Shown) -> impl IntoView {
                 >
                     {name}
                 </button>
-                <data class="byte-size" value=bytes.0.to_string() title=exact(bytes)>
-                    {bytes.short()}
+                <data
+                    class="byte-size"
+                    value=move || held.get().0.0.to_string()
+                    title=move || exact(held.get().0)
+                >
+                    {move || held.get().0.short()}
                 </data>
-                <span class="module-share">{percent(bytes, total)}</span>
+                <span class="module-share">
+                    {move || {
+                        let (bytes, total) = held.get();
+                        percent(bytes, total)
+                    }}
+                </span>
                 <svg class="module-bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
-                    <rect height="1" width=length(share(bytes, total))></rect>
+                    <rect
+                        height="1"
+                        width=move || {
+                            let (bytes, total) = held.get();
+                            length(share(bytes, total))
+                        }
+                    ></rect>
                 </svg>
             </div>
-            {move || is_open.get().then(|| module.with_value(|module| list(module, total, shown)))}
         </li>
     }
 }
 
-/// The modules of a report; the root has what all of them hold.
-fn tree(report: &Report) -> Module {
-    let labels = report.timeline.labels.iter().enumerate();
-    let runs: BTreeMap<&str, usize> =
-        labels.map(|(place, label)| (label.as_str(), place)).collect();
-    let parts = report.modules_at_peak.iter();
-    let mut parts: Vec<(&str, Bytes)> =
-        parts.map(|part| (part.module.as_str(), part.bytes)).collect();
-    // Those of which no event is shown come behind the others.
-    parts.sort_by_key(|(path, _)| runs.get(path).copied().unwrap_or(usize::MAX));
-    let mut root = Module::default();
-    for (path, bytes) in parts {
-        root.add(path, bytes);
+impl Tree {
+    /// The modules of a report.
+    fn of(report: &Report) -> Self {
+        let labels = report.timeline.labels.iter().enumerate();
+        let runs: BTreeMap<&str, usize> =
+            labels.map(|(place, label)| (label.as_str(), place)).collect();
+        let parts = report.modules_at_peak.iter();
+        let mut parts: Vec<(&str, Bytes)> =
+            parts.map(|part| (part.module.as_str(), part.bytes)).collect();
+        // Those of which no event is shown come behind the others.
+        parts.sort_by_key(|(path, _)| runs.get(path).copied().unwrap_or(usize::MAX));
+        let mut tree = Self::default();
+        for (path, bytes) in parts {
+            tree.add(path, bytes);
+        }
+        tree
     }
-    root
-}
 
-impl Module {
+    /// The module of a path.
+    fn at(&self, path: &str) -> Option<&Module> {
+        self.modules.get(*self.places.get(path)?)
+    }
+
     /// Counts what a module holds, here and on the way to it.
     fn add(&mut self, path: &str, bytes: Bytes) {
         self.bytes += bytes;
-        let mut module = self;
+        let mut around = None;
         let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
-        let mut begin = 0;
+        let mut name = 0;
         for end in ends {
-            let (outer, name) = (path.get(..end), path.get(begin..end));
-            let (outer, name) = (outer.unwrap_or_default(), name.unwrap_or_default());
-            let known = module.inside.iter().position(|inside| inside.path == outer);
-            let place = known.unwrap_or_else(|| {
-                let new = Self { path: outer.to_owned(), name: name.to_owned(), ..Self::default() };
-                module.inside.push(new);
-                module.inside.len() - 1
+            let outer = path.get(..end).unwrap_or_default();
+            let place = self.places.get(outer).copied().unwrap_or_else(|| {
+                let place = self.modules.len();
+                self.modules.push(Module { path: outer.to_owned(), name, ..Module::default() });
+                self.places.insert(outer.to_owned(), place);
+                match around.and_then(|around: usize| self.modules.get_mut(around)) {
+                    Some(around) => around.inside.push(place),
+                    None => self.outermost.push(place),
+                }
+                place
             });
-            module = &mut module.inside[place];
-            module.bytes += bytes;
-            begin = end + 1;
+            if let Some(module) = self.modules.get_mut(place) {
+                module.bytes += bytes;
+            }
+            around = Some(place);
+            name = end + 1;
         }
     }
-}
 
-/// The modules to unfold at first: those that hold nearly everything, such as `model.layers`.
-fn first_fork(root: &Module) -> Vec<String> {
-    let mut paths = Vec::new();
-    let mut module = root;
-    let is_most = |inside: &&Module| inside.bytes.parts_of(root.bytes, 100) >= 60;
-    while let Some(inside) = module.inside.iter().find(is_most) {
-        if !inside.path.is_empty() {
-            paths.push(inside.path.clone());
+    /// The rows from above to below, where these modules are unfolded.
+    fn rows(&self, is_open: &dyn Fn(&str) -> bool) -> Vec<Row> {
+        let row = |depth, (at, &module, of): (usize, &usize, usize)| Row {
+            module,
+            depth,
+            number: at + 1,
+            of,
+        };
+        let each = |places: &[usize], depth: usize| -> Vec<Row> {
+            let places = places.iter().enumerate().rev();
+            let of = places.len();
+            places.map(|(at, module)| row(depth, (at, module, of))).collect()
+        };
+        // Those to come, the next one last.
+        let mut next = each(&self.outermost, 0);
+        let mut rows = Vec::new();
+        while let Some(row) = next.pop() {
+            rows.push(row);
+            let inside = self.modules.get(row.module).filter(|module| is_open(&module.path));
+            next.extend(inside.map_or_else(Vec::new, |of| each(&of.inside, row.depth + 1)));
         }
-        module = inside;
+        rows
     }
-    paths
+
+    /// The modules to unfold at first: those that hold nearly everything, such as `model.layers`.
+    fn first_fork(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        let is_most = |place: &&usize| {
+            let module = self.modules.get(**place);
+            module.is_some_and(|module| module.bytes.parts_of(self.bytes, 100) >= 60)
+        };
+        let mut inside = &self.outermost;
+        while let Some(module) = inside.iter().find(is_most).and_then(|&at| self.modules.get(at)) {
+            if !module.path.is_empty() {
+                paths.push(module.path.clone());
+            }
+            inside = &module.inside;
+        }
+        paths
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn outline(module: &Module, depth: usize, lines: &mut Vec<String>) {
-        for inside in &module.inside {
-            lines.push(format!("{}{} {}", "  ".repeat(depth), inside.name, inside.bytes.0));
-            outline(inside, depth + 1, lines);
+    fn tree(parts: &[(&str, u64)]) -> Tree {
+        let mut tree = Tree::default();
+        for &(path, bytes) in parts {
+            tree.add(path, Bytes(bytes));
         }
+        tree
     }
 
     #[test]
     fn modules_have_what_is_inside_them() {
-        let mut root = Module::default();
-        for (path, bytes) in
-            [("m.h.0.mlp", 5), ("m.h.0", 1), ("m.h.1.mlp", 5), ("loss", 3), ("", 2)]
-        {
-            root.add(path, Bytes(bytes));
-        }
-        let mut lines = Vec::new();
-        outline(&root, 0, &mut lines);
+        let tree = tree(&[("m.h.0.mlp", 5), ("m.h.0", 1), ("m.h.1.mlp", 5), ("loss", 3), ("", 2)]);
+        let lines: Vec<String> = tree
+            .rows(&|_| true)
+            .iter()
+            .map(|row| {
+                let module = &tree.modules[row.module];
+                let (name, place) = (&module.path[module.name..], [row.number, row.of]);
+                format!("{}{name} {} {place:?}", "  ".repeat(row.depth), module.bytes.0)
+            })
+            .collect();
         assert_eq!(
             lines,
-            ["m 11", "  h 11", "    0 6", "      mlp 5", "    1 5", "      mlp 5", "loss 3", " 2"]
+            [
+                "m 11 [1, 3]",
+                "  h 11 [1, 1]",
+                "    0 6 [1, 2]",
+                "      mlp 5 [1, 1]",
+                "    1 5 [2, 2]",
+                "      mlp 5 [1, 1]",
+                "loss 3 [2, 3]",
+                " 2 [3, 3]"
+            ]
         );
-        assert_eq!(root.bytes, Bytes(16));
-        assert_eq!(first_fork(&root), ["m", "m.h"]);
+        assert_eq!(tree.bytes, Bytes(16));
+        assert_eq!(tree.first_fork(), ["m", "m.h"]);
+        assert_eq!(tree.rows(&|path| path == "m").len(), 4);
+        assert_eq!(outer_paths("m.h.0"), ["m".to_owned(), "m.h".to_owned()].into());
         assert!(
             is_inside("m.h.0", "m.h") && !is_inside("m.h", "m.h") && !is_inside("m.head", "m.h")
         );
+    }
+
+    /// As many modules as a long printed model has are put together at once, and each is found by its path.
+    #[test]
+    fn a_tree_of_many_modules_is_made_in_one_pass() {
+        let names: Vec<String> = (0..40_000).map(|n| format!("layers.{n}")).collect();
+        let tree = tree(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>());
+        assert_eq!(tree.rows(&|path| path == "layers").len(), 40_001);
+        assert_eq!(tree.at("layers.39999").map(|module| module.bytes), Some(Bytes(1)));
     }
 }

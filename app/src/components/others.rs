@@ -14,6 +14,7 @@ use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use super::later::Draw;
 use super::parts::{FoldedTable, column, size};
+use crate::model::computed::Computed;
 use crate::model::protocol::{Others, Said};
 use crate::model::state::DeviceRow;
 use crate::words::format::{length, share};
@@ -41,11 +42,13 @@ pub(super) fn others_view() -> Result<Draw<OthersViewProps>, SplitLoaderError> {
 #[component]
 pub(crate) fn OthersView(
     /// What they say; empty where they could not be asked.
-    others: RwSignal<Option<Others>>,
+    others: RwSignal<Option<Computed<Others>>>,
     /// The run.
     report: Signal<Option<Arc<Report>>>,
     /// Every device.
     devices: RwSignal<Vec<DeviceRow>>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
     /// Whether the panel is seen.
     shown: Signal<bool>,
     /// They are to be asked.
@@ -56,7 +59,8 @@ pub(crate) fn OthersView(
             on_ask.run(());
         }
     });
-    let body = move || match others.get() {
+    // The section hides what is of other settings, and keeps its place.
+    let body = move || match others.get().map(|others| others.last().clone()) {
         None => view! { <p>{tr("Asking…")}</p> }.into_any(),
         Some(others) if others.rows.is_empty() => {
             let text = tr(
@@ -64,7 +68,7 @@ pub(crate) fn OthersView(
             );
             view! { <p>{text}</p> }.into_any()
         }
-        Some(others) => answers(&others, devices).into_any(),
+        Some(others) => answers(&others, &usual(devices, current)).into_any(),
     };
     view! {
         <div class="panel others">
@@ -77,10 +81,10 @@ pub(crate) fn OthersView(
     }
 }
 
-fn answers(others: &Others, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + use<> {
+fn answers(others: &Others, cards: &[(String, Bytes)]) -> impl IntoView + use<> {
     let ours = others.rows.first().and_then(|row| row.answer.as_ref().ok()).map(|ours| ours.bytes);
     let ours = ours.unwrap_or_default();
-    let marks = marks(others, devices);
+    let marks = marks(others, cards);
     let cards: Vec<&Mark> = marks.iter().filter(|mark| mark.class == CARD).collect();
     let largest = others.measured.iter().map(|(bytes, ..)| *bytes).fold(ours, Bytes::max);
     let end = end(largest, cards.iter().map(|mark| mark.bytes));
@@ -131,25 +135,32 @@ fn answers(others: &Others, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView 
 /// The class of a GPU's mark.
 const CARD: &str = "others-card";
 
-/// The usual GPUs' usable memory, each size once, and what was measured.
-fn marks(others: &Others, devices: RwSignal<Vec<DeviceRow>>) -> Vec<Mark> {
-    let mut marks: Vec<Mark> = Vec::new();
-    devices.with_untracked(|rows| {
-        for row in rows {
-            let known = row.verdict.with_untracked(|known| {
-                let (_, known) = known.as_ref()?;
+/// The usual GPUs and their usable memory.
+fn usual(devices: RwSignal<Vec<DeviceRow>>, current: Signal<Option<u64>>) -> Vec<(String, Bytes)> {
+    untrack(|| {
+        let current = current.get();
+        let card = |row: &DeviceRow| {
+            let known = row.judged(current, |known| {
                 let is_usual = highwater_core::device::USUAL.contains(&known.id.as_str());
                 is_usual.then(|| (short_name(&known.name).to_owned(), known.usable()))
             });
-            let Some((name, bytes)) = known else { continue };
-            // Cards of one size share a label.
-            let near = |mark: &&mut Mark| mark.bytes.0.abs_diff(bytes.0) < Bytes::mib(1536).0;
-            match marks.iter_mut().find(near) {
-                Some(mark) => mark.name = [&mark.name, ", ", &name].concat(),
-                None => marks.push(Mark { name, bytes, class: CARD }),
-            }
+            known.flatten()
+        };
+        devices.with(|rows| rows.iter().filter_map(card).collect())
+    })
+}
+
+/// The usual GPUs' usable memory, each size once, and what was measured.
+fn marks(others: &Others, cards: &[(String, Bytes)]) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
+    for (name, bytes) in cards {
+        // Cards of one size share a label.
+        let near = |mark: &&mut Mark| mark.bytes.0.abs_diff(bytes.0) < Bytes::mib(1536).0;
+        match marks.iter_mut().find(near) {
+            Some(mark) => mark.name = [&mark.name, ", ", name].concat(),
+            None => marks.push(Mark { name: name.clone(), bytes: *bytes, class: CARD }),
         }
-    });
+    }
     marks.extend(others.measured.iter().map(|(bytes, ..)| Mark {
         name: tr("measured"),
         bytes: *bytes,

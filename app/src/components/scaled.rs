@@ -12,15 +12,17 @@ use highwater_core::config::Config;
 use highwater_core::estimate::{LargestBatch, RankLine};
 use highwater_core::levers::{Scale, Scaled, WAYS, Way};
 use highwater_core::time::{Picoseconds, rate};
+use highwater_core::wording::levers::fewest;
 use leptos::prelude::*;
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use super::gpu_table::verdict_class;
 use super::later::Draw;
 use super::parts::{Code, column, size};
+use crate::model::computed::Computed;
 use crate::model::scaled::Piece;
 use crate::words::format::{self, length, share};
-use crate::words::language::{fill, tr};
+use crate::words::language::{fill, spoken, tr};
 use crate::words::levers as words;
 
 /// What draws the table of numbers of GPUs.
@@ -36,7 +38,7 @@ pub(super) fn scaled_view() -> Result<Draw<ScaledViewProps>, SplitLoaderError> {
 #[component]
 pub(crate) fn ScaledView(
     /// What is known, packed, in the order in which it is found.
-    pieces: RwSignal<Vec<Vec<u8>>>,
+    pieces: RwSignal<Option<Computed<Vec<Vec<u8>>>>>,
     /// The newest report, whose training it is.
     report: Signal<Option<Arc<Report>>>,
     /// Whether the panel is seen.
@@ -51,8 +53,15 @@ pub(crate) fn ScaledView(
             on_ask.run(());
         }
     });
-    let known = Memo::new(move |_| Known(pieces.with(|pieces| Arc::new(unpacked(pieces)))));
-    let did_arrive = Memo::new(move |_| pieces.with(|pieces| !pieces.iter().any(Vec::is_empty)));
+    // The section hides those of other settings, and keeps their place.
+    let known = Memo::new(move |_| {
+        let unpacked = |pieces: &Computed<Vec<Vec<u8>>>| Known(Arc::new(unpacked(pieces.last())));
+        pieces.with(|pieces| pieces.as_ref().map(unpacked)).unwrap_or_default()
+    });
+    let did_arrive = Memo::new(move |_| {
+        let is_empty = |pieces: &Computed<Vec<Vec<u8>>>| pieces.last().iter().any(Vec::is_empty);
+        pieces.with(|pieces| !pieces.as_ref().is_some_and(is_empty))
+    });
     let body = move || {
         let report = report.get()?;
         if !did_arrive.get() {
@@ -72,7 +81,7 @@ pub(crate) fn ScaledView(
 }
 
 /// The pieces that are there; others are another one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Known(Arc<Vec<Piece>>);
 
 impl PartialEq for Known {
@@ -128,11 +137,9 @@ fn told(pieces: &[Piece], report: &Report, on_config: Callback<Config>) -> impl 
 fn lead(simplest: Option<&Scaled>, report: &Report, is_complete: bool) -> String {
     let gpu: &dyn Display = &report.verdict.name;
     match simplest {
-        Some(cell) if cell.gpus == 1 => fill("It fits on one {gpu}.", &[("gpu", gpu)]),
         Some(cell) => {
-            let way = Way::named(&cell.way).map_or_else(String::new, |way| tr(way.name));
-            let parts: [(&str, &dyn Display); 3] = [("n", &cell.gpus), ("gpu", gpu), ("way", &way)];
-            fill("It needs {n} × {gpu}, with {way}.", &parts)
+            let way = Way::named(&cell.way).map_or("", |way| way.name);
+            spoken(&fewest(cell.gpus, way, &cell.outcome.verdict))
         }
         None if is_complete => {
             fill("No number of {gpu} that was tried is enough.", &[("gpu", gpu)])

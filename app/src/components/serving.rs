@@ -19,6 +19,7 @@ use wasm_split_helpers::{SplitLoaderError, wasm_split};
 use super::dimension_field::DimensionField;
 use super::later::Draw;
 use super::parts::{Code, cell, column, prose, size};
+use crate::model::computed::Computed;
 use crate::model::protocol::OpenDim;
 use crate::model::serving::{Capacity, Served};
 use crate::words::format::{grouped, length, share};
@@ -43,7 +44,9 @@ pub(crate) fn ServingView(
     /// How it is started; a context of 0 is the model's.
     settings: RwSignal<Serving>,
     /// The newest answer, packed.
-    capacity: RwSignal<Option<Vec<u8>>>,
+    capacity: RwSignal<Option<Computed<Vec<u8>>>>,
+    /// The number of the newest question.
+    asked: RwSignal<u64>,
     /// Id of the device in the settings.
     device: Signal<String>,
     /// The newest report, with which the model changes.
@@ -67,7 +70,9 @@ pub(crate) fn ServingView(
     let newest = RwSignal::new(None::<Arc<Capacity>>);
     let problem = RwSignal::new(None);
     Effect::new(move |_| {
-        let answer = capacity.with(|packed| packed.as_deref().map(postcard::from_bytes::<Served>));
+        let answer = capacity.with(|packed| {
+            packed.as_ref().map(|packed| postcard::from_bytes::<Served>(packed.last()))
+        });
         problem.set(match &answer {
             Some(Ok(Err(reason))) => Some(stated(reason)),
             Some(Err(_)) => Some(tr(
@@ -81,6 +86,10 @@ pub(crate) fn ServingView(
             Some(_) => {}
         }
     });
+    let is_waiting = move || {
+        let of_now = |known: &Computed<Vec<u8>>| known.at(Some(asked.get())).is_some();
+        capacity.with(|known| known.as_ref().is_some_and(|known| !of_now(known)))
+    };
     let body = move || {
         newest.get().map(|capacity| answered(&capacity, &device.get(), settings, on_device))
     };
@@ -94,7 +103,9 @@ pub(crate) fn ServingView(
             <p class="problem" role="alert">
                 {problem}
             </p>
-            <div aria-live="polite">{body}</div>
+            <div aria-live="polite" class:waiting=is_waiting aria-busy=move || is_waiting().to_string()>
+                {body}
+            </div>
         </section>
     }
 }

@@ -54,8 +54,8 @@ impl Sections {
 pub(crate) fn Tabs(
     /// The sections.
     sections: Sections,
-    /// COUNT: suggestions that save enough to be shown.
-    suggestions: Signal<usize>,
+    /// COUNT: suggestions that save enough to be shown; nothing until all are known.
+    suggestions: Signal<Option<usize>>,
 ) -> impl IntoView {
     let on_key = move |event: KeyboardEvent| {
         let all = untrack(move || sections.all());
@@ -78,8 +78,11 @@ pub(crate) fn Tabs(
         let is_chosen = move || sections.chosen.get() == section;
         let count = move || {
             let count = (section == Section::Suggestions).then(|| suggestions.get());
-            let count = count.filter(|&count| count > 0);
-            count.map(|count| view! { <span class="tab-count">{count}</span> })
+            count.map(|count| {
+                let text = count.map_or_else(|| "…".to_owned(), |count| count.to_string());
+                let is_none = count == Some(0);
+                view! { <span class="tab-count" class:tab-count-none=is_none>{text}</span> }
+            })
         };
         view! {
             <button
@@ -111,6 +114,9 @@ pub(crate) fn SectionPanel(
     sections: Sections,
     /// The one that this is.
     section: Section,
+    /// Whether what it shows is of the settings as they are; else its place shows that it is on its way.
+    #[prop(into)]
+    current: Signal<bool>,
     /// What it shows.
     children: ChildrenFn,
 ) -> impl IntoView {
@@ -120,6 +126,8 @@ pub(crate) fn SectionPanel(
         <div
             role="tabpanel"
             class=["section section-", section.id()].concat()
+            class:waiting=move || !current.get()
+            aria-busy=move || (!current.get()).to_string()
             id=["section-", section.id()].concat()
             aria-labelledby=["tab-", section.id()].concat()
             hidden=move || !shown.get()

@@ -68,7 +68,7 @@ pub(crate) fn Timeline(
     let by_time = RwSignal::new(false);
     let known = Memo::new(move |_| {
         let newest = report.get().zip(times.get());
-        Known(newest.and_then(|(report, timed)| clock(&report, timed, generation.get())))
+        Known(newest.and_then(|(report, timed)| clock(&report, &timed, generation.get())))
     });
     let clock = Signal::derive(move || by_time.get().then(|| known.get().0).flatten());
     let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin, clock };
@@ -244,9 +244,9 @@ fn axis(ground: &Ground) -> impl IntoView + use<> {
     let count = ground.ticks.at.len();
     let tick = |(n, &size): (usize, &Bytes)| {
         let unit = if n + 1 == count { ground.ticks.unit.name() } else { "" };
-        let bottom = length(share(size, ground.top)) + "%";
+        let bottom = length(share(size, ground.top));
         view! {
-            <span style:bottom=bottom>{ground.ticks.label(n)} " " {unit}</span>
+            <span style=("--bottom", bottom)>{ground.ticks.label(n)} " " {unit}</span>
         }
     };
     ground.ticks.at.iter().enumerate().map(tick).collect_view()
@@ -281,9 +281,9 @@ impl PartialEq for Known {
 }
 
 /// The clock of a report, where the times are of the same run.
-fn clock(report: &Report, timed: Timed, generation: u64) -> Option<Arc<Clock>> {
-    let times = timed.answer.ok().filter(|_| timed.generation == generation)?;
-    Clock::of(&report.timeline, &times).map(Arc::new)
+fn clock(report: &Report, timed: &Timed, generation: u64) -> Option<Arc<Clock>> {
+    let times = timed.at(Some(generation))?.as_ref().ok()?;
+    Clock::of(&report.timeline, times).map(Arc::new)
 }
 
 /// Buttons that show more or less of the run.
@@ -318,11 +318,15 @@ fn zoom_choice(shown: Shown) -> impl IntoView {
 /// Whether the axis counts events or time, where times are known.
 fn axis_choice(known: Memo<Known>, by_time: RwSignal<bool>) -> impl IntoView {
     view! {
-        <Show when=move || known.with(|known| known.0.is_some())>
-            <div class="choice " role="group" aria-label=tr("Axis")>
-                {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
-            </div>
-        </Show>
+        // Its place is kept until times are known.
+        <div
+            class="choice timeline-by"
+            class:timeline-by-unknown=move || known.with(|known| known.0.is_none())
+            role="group"
+            aria-label=tr("Axis")
+        >
+            {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
+        </div>
     }
 }
 

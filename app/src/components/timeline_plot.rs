@@ -85,8 +85,8 @@ fn label_view((label, (left, top)): Placed) -> impl IntoView {
     view! {
         <span
             class=class
-            style:left=length(left) + "%"
-            style:top=length(top) + "%"
+            style=("--left", length(left))
+            style=("--top", length(top))
         >
             {label.text}
         </span>
@@ -192,8 +192,8 @@ fn draw_peak(plot: &HtmlElement, peak: Option<&Mark>, css: (f64, f64)) {
     mark.set_hidden(peak.is_none());
     let Some(peak) = peak else { return };
     let (left, top) = share_of(peak.at, css);
-    style(&mark, "left", left, "%");
-    style(&mark, "top", top, "%");
+    style(&mark, "--left", left, "");
+    style(&mark, "--top", top, "");
     // Fails only for names with spaces.
     drop(mark.class_list().toggle_with_force("timeline-peak-left", peak.is_left));
     if let Some(label) = find(&mark, "span") {

@@ -4,7 +4,6 @@
     reason = "a part may not arrive, which the attribute adds to the result"
 )]
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use highwater_core::Report;
@@ -17,13 +16,13 @@ use super::parts::column;
 use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
 use crate::words::format::{self, length};
-use crate::words::language::{fill, phrase, tr};
+use crate::words::language::{phrase, tr};
 use crate::words::stated;
 
 /// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
 const EPOCH: u64 = 1_281_167;
 
-/// What draws times.
+/// What draws the times.
 ///
 /// # Errors
 /// It did not arrive.
@@ -41,6 +40,8 @@ pub(crate) fn TimesView(
     report: Signal<Option<Arc<Report>>>,
     /// Every device, for the verdicts.
     devices: RwSignal<Vec<DeviceRow>>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
     /// Whether the panel is seen.
     shown: Signal<bool>,
     /// They are to be asked for.
@@ -52,10 +53,14 @@ pub(crate) fn TimesView(
         }
     });
     let epoch = RwSignal::new(EPOCH);
-    let body = move || match times.get().map(|timed| timed.answer) {
-        None => view! { <p>{tr("Asking…")}</p> }.into_any(),
-        Some(Err(reason)) => view! { <p>{stated(&reason)}</p> }.into_any(),
-        Some(Ok(times)) => told(&times, epoch, devices).into_any(),
+    let signs = Signs { devices, current };
+    // The section hides what is of other settings, and keeps its place.
+    let body = move || {
+        times.with(|timed| match timed.as_ref().map(Timed::last) {
+            None => view! { <p>{tr("Asking…")}</p> }.into_any(),
+            Some(Err(reason)) => view! { <p>{stated(reason)}</p> }.into_any(),
+            Some(Ok(times)) => told(times, epoch, signs).into_any(),
+        })
     };
     view! {
         <section class="panel times" aria-labelledby="times-title">
@@ -65,11 +70,14 @@ pub(crate) fn TimesView(
     }
 }
 
-fn told(
-    times: &Times,
-    epoch: RwSignal<u64>,
+/// The verdicts whose signs stand before the names of GPUs.
+#[derive(Clone, Copy)]
+struct Signs {
     devices: RwSignal<Vec<DeviceRow>>,
-) -> impl IntoView + use<> {
+    current: Signal<Option<u64>>,
+}
+
+fn told(times: &Times, epoch: RwSignal<u64>, signs: Signs) -> impl IntoView + use<> {
     let (step, samples) = (times.step, times.samples.max(1));
     let lasts = move || {
         let steps = epoch.get().div_ceil(samples);
@@ -92,7 +100,7 @@ fn told(
             {times.has_epochs.then(|| epochs(epoch, lasts))}
         </dl>
         {notes.collect_view()}
-        {times.sheets.iter().map(|known| sheet(known, devices)).collect_view()}
+        {times.sheets.iter().map(|known| sheet(known, signs)).collect_view()}
     }
 }
 
@@ -124,7 +132,7 @@ fn epochs(epoch: RwSignal<u64>, lasts: impl Fn() -> String + Send + 'static) -> 
     }
 }
 
-fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + use<> {
+fn sheet(sheet: &Sheet, signs: Signs) -> impl IntoView + use<> {
     let title = phrase(&sheet.title);
     let heads = sheet.heads.iter().enumerate();
     let heads = heads.map(|(at, head)| column(phrase(head), at > 0)).collect_view();
@@ -134,7 +142,7 @@ fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + us
         view! {
             <tr class:times-chosen=row.chosen>
                 <th scope="row">
-                    {named(row, devices)}
+                    {named(row, signs)}
                     <span class="times-bar" aria-hidden="true" style:width=width></span>
                 </th>
                 {cells.collect_view()}
@@ -156,12 +164,15 @@ fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + us
 }
 
 /// A name, and before that of a GPU the sign of whether the run fits there: verdicts are known before times.
-fn named(row: &Row, devices: RwSignal<Vec<DeviceRow>>) -> String {
+fn named(row: &Row, signs: Signs) -> String {
     let name = phrase(&row.name);
-    let verdict = devices.with_untracked(|rows| {
-        let mut rows = rows.iter();
-        let known = rows.find(|known| known.device.with_value(|device| device.id == row.gpu))?;
-        known.verdict.with_untracked(|known| Some(known.as_ref()?.1.verdict))
+    let verdict = untrack(|| {
+        let current = signs.current.get();
+        signs.devices.with(|rows| {
+            let mut rows = rows.iter();
+            let known = rows.find(|known| known.device.with_value(|device| device.id == row.gpu));
+            known?.known_verdict(current)
+        })
     });
     match verdict {
         Some(verdict) => [format::verdict_symbol(verdict), "\u{a0}", &name].concat(),
@@ -169,17 +180,11 @@ fn named(row: &Row, devices: RwSignal<Vec<DeviceRow>>) -> String {
     }
 }
 
-/// The time in one sentence, for the answer; the place stays where it is not known yet.
-pub(super) fn line(times: Option<Timed>) -> Option<String> {
-    Some(phrase(&times?.answer.ok()?.lead))
-}
-
-/// What a suggestion costs: `+31 % time for each sample`.
-pub(super) fn cost(percent: i64) -> String {
-    let sign = if percent < 0 { "\u{2212}" } else { "+" };
-    let parts: [(&str, &dyn Display); 2] = [("sign", &sign), ("n", &percent.unsigned_abs())];
-    match percent {
-        0 => tr("as fast as now"),
-        _ => fill("{sign}{n} % time for each sample", &parts),
-    }
+/// The time in one sentence, for the answer: that it is on its way, until it is known.
+pub(super) fn line(times: RwSignal<Option<Timed>>, current: Option<u64>) -> Option<String> {
+    times.with(|timed| match timed.as_ref().and_then(|timed| timed.at(current)) {
+        None => Some(tr("A step takes ….")),
+        Some(Ok(times)) => Some(phrase(&times.lead)),
+        Some(Err(_)) => None,
+    })
 }

@@ -18,6 +18,7 @@ use super::by_hand::size_of_node;
 use super::later::Draw;
 use super::parts::column;
 use super::trend_picture::{Limit, Picture};
+use crate::model::computed::Computed;
 use crate::model::protocol::OpenDim;
 use crate::model::protocol::Trend;
 use crate::model::state::DeviceRow;
@@ -43,7 +44,9 @@ pub(super) fn trend_view() -> Result<Draw<TrendViewProps>, SplitLoaderError> {
 #[component]
 pub(crate) fn TrendView(
     /// The curve.
-    curve: RwSignal<Trend>,
+    newest: RwSignal<Option<Computed<Trend>>>,
+    /// The request whose verdicts count.
+    current: Signal<Option<u64>>,
     /// The report that it varies.
     report: Signal<Option<Arc<Report>>>,
     /// Dimensions that it can go along.
@@ -57,6 +60,12 @@ pub(crate) fn TrendView(
     /// A size of a dimension is wanted.
     on_size: Callback<(String, u64)>,
 ) -> impl IntoView {
+    // The section hides a curve of other settings, and keeps its place.
+    let curve = Memo::new(move |_| {
+        newest.with(|newest| {
+            newest.as_ref().map_or_else(Trend::default, |newest| newest.last().clone())
+        })
+    });
     let second_id = RwSignal::new(String::new());
     let size = move || {
         let dim = curve.with(|curve| curve.dim.clone());
@@ -93,9 +102,7 @@ pub(crate) fn TrendView(
             return None;
         }
         let is_batch = dims.with(|dims| dims.iter().any(|dim| dim.batch && dim.name == curve.dim));
-        let limits = devices.with(|rows| {
-            [&chosen, &second].into_iter().filter_map(|id| limit(rows, id, is_batch)).collect()
-        });
+        let limits = limits(devices, [&chosen, &second], is_batch, current.get());
         let need = report.with(|report| Some(report.as_ref()?.verdict.need))?;
         Some(Picture { size: size().unwrap_or(1), curve, limits, need })
     });
@@ -222,16 +229,26 @@ fn choices(devices: RwSignal<Vec<DeviceRow>>, chosen: &str) -> impl IntoView + u
     devices.get().into_iter().map(option).collect_view()
 }
 
+/// What devices have, those of these that are known.
+fn limits(
+    devices: RwSignal<Vec<DeviceRow>>,
+    ids: [&str; 2],
+    is_batch: bool,
+    current: Option<u64>,
+) -> Vec<Limit> {
+    devices
+        .with(|rows| ids.into_iter().filter_map(|id| limit(rows, id, is_batch, current)).collect())
+}
+
 /// What a device has, and how far it reaches.
-fn limit(rows: &[DeviceRow], id: &str, is_batch: bool) -> Option<Limit> {
+fn limit(rows: &[DeviceRow], id: &str, is_batch: bool, current: Option<u64>) -> Option<Limit> {
     let row = rows.iter().find(|row| row.device.with_value(|device| device.id == id))?;
-    let (name, room) = row.verdict.with(|known| {
-        let (_, verdict) = known.as_ref()?;
+    let (name, room) = row.judged(current, |verdict| {
         let limit = verdict.capacity - verdict.other_processes;
         let allowed = verdict.allowed.map_or(limit, |allowed| allowed + verdict.context);
-        Some((verdict.name.clone(), limit.min(allowed)))
+        (verdict.name.clone(), limit.min(allowed))
     })?;
-    let largest = row.largest.get().filter(|_| is_batch).and_then(|(_, largest)| largest);
+    let largest = row.reach(current).found().filter(|_| is_batch);
     Some(Limit { name, room, largest })
 }
 

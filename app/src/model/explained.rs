@@ -79,6 +79,12 @@ impl Explained {
             && (setting.scope != Scope::Card || self.is_card(config))
     }
 
+    /// Whether a setting is none of a card that nobody knows: those of such a card are not those of the chosen one, unless
+    /// the user puts them there.
+    pub(crate) fn is_for_a_known_card(&self, setting: &Setting) -> bool {
+        setting.scope != Scope::Card || self.names_card()
+    }
+
     /// Puts a setting into a configuration; a figure of the card brings the card with it.
     pub(crate) fn apply(&self, setting: &Setting, config: &mut Config) {
         if self.names_card() && (setting.scope == Scope::Card || setting.kind == Kind::Device) {

@@ -62,6 +62,8 @@ pub(crate) enum ToWorker {
         name: String,
         /// Optimizer and device; dimensions named here are kept where the model has them.
         config: Config,
+        /// The settings that it is to have, whatever it suggests itself.
+        wanted: Option<Box<Config>>,
         /// The text that is open already, as it is now after a keystroke.
         edited: bool,
     },
@@ -124,6 +126,8 @@ pub(crate) enum ToWorker {
     },
     /// Tell what a server has on each GPU.
     Serve {
+        /// Number of the question.
+        number: u64,
         /// How it is started, packed: only the parts of the program that draw and answer know it.
         settings: Vec<u8>,
         /// Id of the GPU for which it is also started otherwise.
@@ -135,6 +139,11 @@ pub(crate) enum ToWorker {
         sought: Option<Sought>,
         /// Whether to begin with the last estimate, because no other follows.
         at_once: bool,
+    },
+    /// Which GPU is the user's, of those that are looked at first.
+    Mine {
+        /// Its id.
+        device: Option<String>,
     },
     /// Fetch what reads files, so that they are there when they are needed.
     FetchReaders,
@@ -292,6 +301,8 @@ pub(crate) enum FromWorker {
     },
     /// What a server has on each GPU, or why there is no answer.
     Served {
+        /// Number of the question.
+        number: u64,
         /// The answer, packed; nothing where what answers did not arrive.
         answer: Vec<u8>,
     },
@@ -473,6 +484,15 @@ pub(crate) struct Estimate {
     pub(crate) report: Report,
     /// Milliseconds in the worker.
     pub(crate) millis: f64,
+    /// Largest batches that are known already, each with its device: those of the same settings but for the batch.
+    pub(crate) largest: Vec<(String, Option<LargestBatch>)>,
+}
+
+impl Estimate {
+    /// A report of which nothing else is known yet.
+    pub(crate) const fn new(report: Report, millis: f64) -> Self {
+        Self { report, millis, largest: Vec::new() }
+    }
 }
 
 /// Packs a message and what travels with it.

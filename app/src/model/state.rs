@@ -10,6 +10,7 @@ use highwater_core::wording::Sentence;
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
+use crate::model::computed::Computed;
 use crate::model::explained::Explained;
 use crate::model::language::Language;
 use crate::model::lessons::Teaching;
@@ -46,8 +47,8 @@ pub(crate) struct State {
     pub(crate) config_problem: RwSignal<Option<ConfigProblem>>,
     /// A message about memory that the user has shown.
     pub(crate) message: RwSignal<Option<Message>>,
-    /// Where its allocation is, and in which answer.
-    pub(crate) found: RwSignal<Option<(u64, Finding)>>,
+    /// Where its allocation is.
+    pub(crate) found: RwSignal<Option<Computed<Finding>>>,
     /// The answer that others are compared with.
     pub(crate) kept: RwSignal<Option<Kept>>,
     /// Something the user must know about.
@@ -61,11 +62,11 @@ pub(crate) struct State {
     /// A recorded run under other settings of the allocator.
     pub(crate) what_ifs: RwSignal<Vec<WhatIf>>,
     /// The outcome of each suggestion, in the order of the table, as far as it is known.
-    pub(crate) levers: RwSignal<Vec<Option<Arc<Effected>>>>,
+    pub(crate) levers: RwSignal<Vec<Lever>>,
     /// Changes that were applied here, the newest last.
     pub(crate) applied: RwSignal<Vec<Applied>>,
-    /// What other sizes need; the one before stays until the next is there.
-    pub(crate) trend: RwSignal<Trend>,
+    /// What other sizes need.
+    pub(crate) trend: RwSignal<Option<Computed<Trend>>>,
     /// The search for what makes the newest answer fit; `None` where nobody asked.
     pub(crate) search: RwSignal<Option<SearchState>>,
     /// What the timeline shows, and how.
@@ -114,7 +115,7 @@ impl State {
             what_ifs: RwSignal::new(Vec::new()),
             levers: RwSignal::new(vec![None; LEVERS.len()]),
             applied: RwSignal::new(Vec::new()),
-            trend: RwSignal::new(Trend::default()),
+            trend: RwSignal::new(None),
             search: RwSignal::new(None),
             view: RwSignal::new(View::default()),
             section: RwSignal::new(Section::default()),
@@ -198,7 +199,7 @@ impl State {
         what_ifs.set(Vec::new());
         levers.set(vec![None; LEVERS.len()]);
         applied.set(Vec::new());
-        trend.set(Trend::default());
+        trend.set(None);
         section.set(Section::default());
         for row in devices.get_untracked() {
             row.verdict.set(None);
@@ -335,6 +336,8 @@ pub(crate) struct Message {
     pub(crate) explained: Arc<Explained>,
     /// The settings before its own were applied.
     pub(crate) before: Config,
+    /// Whether it is about the model that is open: it goes with that.
+    pub(crate) has_model: bool,
 }
 
 /// A report, and which request it answers.
@@ -368,11 +371,14 @@ pub(crate) struct ConfigProblem {
 pub(crate) struct DeviceRow {
     /// Which device.
     pub(crate) device: StoredValue<Device>,
-    /// The newest verdict, and the request it belongs to.
-    pub(crate) verdict: RwSignal<Option<(u64, DeviceVerdict)>>,
-    /// How far the batch can go, and the request it belongs to.
-    pub(crate) largest: RwSignal<Option<(u64, Option<LargestBatch>)>>,
+    /// The newest verdict.
+    pub(crate) verdict: RwSignal<Option<Computed<DeviceVerdict>>>,
+    /// How far the batch can go; nothing where there is no batch, or the search failed.
+    pub(crate) largest: RwSignal<Option<Computed<Option<LargestBatch>>>>,
 }
+
+/// What a suggestion leads to, once that is known; nothing where it does not apply.
+pub(crate) type Lever = Option<Computed<Option<Arc<Effected>>>>;
 
 impl DeviceRow {
     /// A device of which nothing is known yet.
@@ -384,14 +390,43 @@ impl DeviceRow {
         }
     }
 
-    /// Whether the verdict on a request is not there yet.
-    pub(crate) fn is_stale(&self, generation: u64) -> bool {
-        self.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation))
+    /// What is read of the verdict on the settings that count, once it is there.
+    pub(crate) fn judged<T>(
+        &self,
+        current: Option<u64>,
+        read: impl FnOnce(&DeviceVerdict) -> T,
+    ) -> Option<T> {
+        self.verdict.with(|known| Some(read(known.as_ref()?.at(current)?)))
     }
 
-    /// How the newest run that was looked at ends there.
-    pub(crate) fn known_verdict(&self) -> Option<Verdict> {
-        self.verdict.with(|known| Some(known.as_ref()?.1.verdict))
+    /// How the run ends there with the settings that count.
+    pub(crate) fn known_verdict(&self, current: Option<u64>) -> Option<Verdict> {
+        self.judged(current, |known| known.verdict)
+    }
+
+    /// How far the batch can go with the settings that count.
+    pub(crate) fn reach(&self, current: Option<u64>) -> Searched {
+        let done = self.largest.with(|known| known.as_ref()?.at(current).copied());
+        done.map_or(Searched::Pending, Searched::Done)
+    }
+}
+
+/// The search for the largest batch on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Searched {
+    /// It is not done.
+    Pending,
+    /// What it found; nothing where there is no batch.
+    Done(Option<LargestBatch>),
+}
+
+impl Searched {
+    /// What it found so far.
+    pub(crate) fn found(self) -> Option<LargestBatch> {
+        match self {
+            Self::Pending => None,
+            Self::Done(found) => found,
+        }
     }
 }
 
@@ -418,8 +453,6 @@ pub(crate) struct Shared {
 /// A lever that was pulled, and what it was pulled on.
 #[derive(Clone, Debug)]
 pub(crate) struct Effected {
-    /// The request that it belongs to.
-    pub(crate) generation: u64,
     /// What the device had to hold before.
     pub(crate) before: Bytes,
     /// How much longer a sample takes, in per cent, once that is known.
@@ -428,14 +461,8 @@ pub(crate) struct Effected {
     pub(crate) pulled: Pulled,
 }
 
-/// How long a step takes, and in which answer.
-#[derive(Clone, Debug)]
-pub(crate) struct Timed {
-    /// The request that it belongs to.
-    pub(crate) generation: u64,
-    /// The times, or why there are none.
-    pub(crate) answer: Result<Arc<Times>, Sentence>,
-}
+/// How long a step takes, or why that is not known.
+pub(crate) type Timed = Computed<Result<Arc<Times>, Sentence>>;
 
 /// A change of the settings that can be taken back.
 #[derive(Clone, Debug)]

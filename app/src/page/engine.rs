@@ -12,6 +12,7 @@ use std::sync::Arc;
 use gloo::render::{AnimationFrame, request_animation_frame};
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
+use highwater_core::config::{SETTINGS, Setting};
 use highwater_core::report::Snapshot;
 use highwater_core::serving::Serving;
 use highwater_core::wording::Sentence;
@@ -22,6 +23,7 @@ use web_sys::{
     ErrorEvent, FocusOptions, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType,
 };
 
+use crate::model::computed::Computed;
 use crate::model::explained::Explained;
 use crate::model::input::Input;
 use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, Others, ToWorker};
@@ -37,6 +39,10 @@ use super::{embed, link};
 
 /// COUNT: milliseconds without an input, from the start on, after which other files are fetched.
 const QUIET: u32 = 300;
+/// COUNT: milliseconds that a worker may be busy with something else when an input is opened; then another opens it.
+const PATIENCE: u32 = 1500;
+/// What the worker sends when it begins to open something; a share of what was read is no less than 0.
+pub(crate) const BEGUN: f64 = -1.0;
 
 /// Something else is on the page: whoever reads or listens begins with its answer. A page inside
 /// another one leaves the focus where it is.
@@ -71,21 +77,24 @@ pub(crate) struct Engine {
     /// The models that need no file, a line for each, once they were asked for.
     pub(crate) names: RwSignal<String>,
     /// What other estimators say of the newest run for which they were asked; without rows where they did not arrive.
-    pub(crate) others: RwSignal<Option<Others>>,
-    /// How long a step takes; the one before stays until the next is there.
+    pub(crate) others: RwSignal<Option<Computed<Others>>>,
+    /// How long a step takes.
     pub(crate) times: RwSignal<Option<Timed>>,
     /// How the training ends on other numbers of GPUs, in packed pieces.
-    pub(crate) scaled: RwSignal<Vec<Vec<u8>>>,
+    pub(crate) scaled: RwSignal<Option<Computed<Vec<Vec<u8>>>>>,
     /// Jobs that share a GPU, packed; empty where what keeps them did not arrive.
     pub(crate) shared: RwSignal<Option<Vec<u8>>>,
     /// How a server is started; a context of 0 is the model's.
     pub(crate) serving: RwSignal<Serving>,
-    /// What a server has on each GPU, packed; the one before stays until the next is there.
-    pub(crate) capacity: RwSignal<Option<Vec<u8>>>,
+    /// What a server has on each GPU, packed, for the question of that number.
+    pub(crate) capacity: RwSignal<Option<Computed<Vec<u8>>>>,
+    /// COUNT: questions about servers, of which the newest counts.
+    pub(crate) capacity_asked: RwSignal<u64>,
 }
 
 /// The line's own memory; the user never sees it.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is about another thing that was sent")]
 struct Line {
     worker: Option<Worker>,
     ready: bool,
@@ -105,19 +114,27 @@ struct Line {
     good: Option<(Input, Wanted)>,
     /// The text of that input, if it has one.
     good_text: Option<String>,
+    /// Whether the worker has begun with the request that was sent last.
+    has_begun: bool,
+    /// Whether the worker lacks the model that is on the page: it has replaced one that was busy.
+    is_bare: bool,
     /// Whether what the first answer does not need has been asked for.
     has_rest: bool,
     /// Whether the models that need no file have been asked for.
     has_names: bool,
     /// COUNT: workers that died since the user last asked for something.
     deaths: usize,
+    /// The settings that the user has chosen for models before this one; else the defaults.
+    own: Config,
+    /// The settings as what is open brought them: itself, a message about it, a recipe, a link. They end with it.
+    brought: Config,
 }
 
 /// A request to the worker.
 #[derive(Clone, Debug)]
 enum Request {
-    Open(Opening),
-    Estimate(Wanted),
+    Open(Box<Opening>),
+    Estimate(Box<Wanted>),
 }
 
 /// What an estimate is wanted for.
@@ -133,6 +150,10 @@ struct Wanted {
 struct Opening {
     input: Input,
     config: Config,
+    /// The settings that it is to have, whatever it suggests itself.
+    wanted: Option<Config>,
+    /// What the user has chosen before; nothing where that stays as it is.
+    own: Option<Config>,
     by: By,
 }
 
@@ -153,7 +174,7 @@ enum By {
 
 impl Opening {
     fn again(input: Input, good: Wanted) -> Self {
-        Self { input, config: good.config, by: By::Restart }
+        Self { input, config: good.config, wanted: None, own: None, by: By::Restart }
     }
 }
 
@@ -166,10 +187,11 @@ impl Engine {
             names: RwSignal::new(String::new()),
             others: RwSignal::new(None),
             times: RwSignal::new(None),
-            scaled: RwSignal::new(Vec::new()),
+            scaled: RwSignal::new(None),
             shared: RwSignal::new(None),
             serving: RwSignal::new(Serving::default()),
             capacity: RwSignal::new(None),
+            capacity_asked: RwSignal::new(0),
         };
         engine.start_worker();
         engine
@@ -181,8 +203,58 @@ impl Engine {
     /// rest.
     pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
         self.state.opening.set(Some(Arriving::new(input.name())));
-        let config = Config { dims, ..self.state.config.get_untracked() };
-        self.queue(Opening { input, config, by: By::File });
+        self.queue(self.opening(input, dims, By::File));
+    }
+
+    /// Opens an input with these settings, which are not the user's choice.
+    pub(crate) fn open_with(&self, input: Input, config: Config) {
+        self.state.opening.set(Some(Arriving::new(input.name())));
+        let opening = self.opening(input, config.dims.clone(), By::File);
+        self.queue(Opening { wanted: Some(config), ..opening });
+    }
+
+    /// What is to be opened, with the settings that the user has chosen and those that wait for it. What the model before
+    /// brought does not go on to this one.
+    fn opening(&self, input: Input, dims: BTreeMap<String, u64>, by: By) -> Opening {
+        let own = self.own();
+        let mut config = Config { dims, ..own.clone() };
+        // A message that was shown before its model, as far as its settings are still set.
+        let set = self.state.config.get_untracked();
+        self.state.message.with_untracked(|message| {
+            let Some(message) = message.as_ref().filter(|message| !message.has_model) else {
+                return;
+            };
+            let explained = &message.explained;
+            let applied = explained.settings.iter().filter(|one| explained.is_applied(one, &set));
+            applied.for_each(|setting| explained.apply(setting, &mut config));
+        });
+        let name = input.name();
+        let wanted = self.state.waiting.with_untracked(|waiting| {
+            waiting.as_ref().filter(|waiting| waiting.name == name)?.config.clone()
+        });
+        Opening { input, config, wanted, own: Some(own), by }
+    }
+
+    /// What the user has chosen, here and before: where the settings are not as what is open brought them.
+    fn own(&self) -> Config {
+        let line = self.line.borrow();
+        let mut own = line.own.clone();
+        self.state.config.with_untracked(|config| {
+            let is_chosen = |setting: &&Setting| !setting.is_same(config, &line.brought);
+            SETTINGS.iter().filter(is_chosen).for_each(|setting| setting.copy(config, &mut own));
+            // Figures of a GPU that what is open brought go with that GPU.
+            if own.device != config.device {
+                let device = std::mem::replace(&mut own.device, config.device.clone());
+                own.choose_device(&device);
+            }
+        });
+        own
+    }
+
+    /// The settings are set by what is open, not by the user.
+    pub(crate) fn bring(&self, config: Config) {
+        self.line.borrow_mut().brought = config.clone();
+        self.state.config.set(config);
     }
 
     /// Opens an example that shows what an answer looks like, unless something else is on its way.
@@ -190,16 +262,14 @@ impl Engine {
         let is_wanted = self.state.loaded.with_untracked(Option::is_none)
             && self.state.opening.with_untracked(Option::is_none);
         if is_wanted {
-            let config = Config { dims, ..self.state.config.get_untracked() };
-            self.queue(Opening { input, config, by: By::Page });
+            self.queue(self.opening(input, dims, By::Page));
         }
     }
 
     /// Opens a text from outside.
     pub(crate) fn open_text(&self, name: &str, text: &str) {
         self.state.opening.set(Some(Arriving::new(name.to_owned())));
-        let config = Config { dims: BTreeMap::new(), ..self.state.config.get_untracked() };
-        self.queue(Opening { input: Input::text(name, text), config, by: By::Text });
+        self.queue(self.opening(Input::text(name, text), BTreeMap::new(), By::Text));
     }
 
     /// Opens a text as it is now in the editor. Where it is wrong the editor shows why, and the model
@@ -207,7 +277,7 @@ impl Engine {
     pub(crate) fn edit_text(&self, name: &str, text: &str) {
         let config = self.state.config.get_untracked();
         let input = Input::text(name, text);
-        self.queue(Opening { input, config, by: By::Typing });
+        self.queue(Opening { input, config, wanted: None, own: None, by: By::Typing });
     }
 
     /// Takes a message off the page; settings of it that were applied stay.
@@ -219,9 +289,37 @@ impl Engine {
     }
 
     fn queue(&self, opening: Opening) {
+        let is_asked_for = matches!(opening.by, By::File | By::Text);
         self.line.borrow_mut().open_next = Some(opening);
         self.revive();
         self.pump();
+        if is_asked_for && self.line.borrow().ready {
+            let engine = self.clone();
+            let generation = self.line.borrow().generation;
+            Timeout::new(PATIENCE, move || engine.hurry(generation)).forget();
+        }
+    }
+
+    /// Has another worker open what waits for one that is busy with something else, such as a larger file. It was asked
+    /// for when `generation` was the newest request.
+    fn hurry(&self, generation: u64) {
+        let mut line = self.line.borrow_mut();
+        if !line.ready || line.generation != generation {
+            return;
+        }
+        if line.open_next.is_none() {
+            // It was sent: has the worker seen it?
+            match &line.under_way {
+                Some(Request::Open(opening)) if !line.has_begun => {
+                    line.open_next = Some(Opening::clone(opening));
+                }
+                _ => return,
+            }
+        }
+        line.stop_worker();
+        line.is_bare = true;
+        drop(line);
+        self.start_worker();
     }
 
     /// Whether the input being read is the one that the page shows as opening: another may wait.
@@ -233,12 +331,7 @@ impl Engine {
     /// replaces it and reopens the previous model.
     pub(crate) fn leave_off(&self) {
         let mut line = self.line.borrow_mut();
-        if let Some(worker) = line.worker.take() {
-            worker.terminate();
-        }
-        line.ready = false;
-        line.under_way = None;
-        line.looking = None;
+        line.stop_worker();
         line.open_next = line.good.clone().map(|(input, good)| Opening::again(input, good));
         drop(line);
         self.state.opening.set(None);
@@ -327,7 +420,15 @@ impl Engine {
     /// Asks what a server has on each GPU.
     pub(crate) fn ask_capacity(&self, settings: Vec<u8>) {
         let device = self.state.config.with_untracked(|config| config.device.clone());
-        self.line.borrow().send(&ToWorker::Serve { settings, device }, &JsValue::NULL);
+        self.capacity_asked.update(|asked| *asked = asked.saturating_add(1));
+        let number = self.capacity_asked.get_untracked();
+        self.line.borrow().send(&ToWorker::Serve { number, settings, device }, &JsValue::NULL);
+    }
+
+    /// Tells which GPU is the user's: it has a card, so it is looked at with the usual ones.
+    pub(crate) fn tell_my_gpu(&self) {
+        let device = self.state.my_gpu.get_untracked();
+        self.line.borrow().send(&ToWorker::Mine { device }, &JsValue::NULL);
     }
 
     /// Number of the request that the newest answer is for.
@@ -367,10 +468,12 @@ impl Engine {
                 generation: line.generation,
                 name: opening.input.name(),
                 config: opening.config.clone(),
+                wanted: opening.wanted.clone().map(Box::new),
                 edited: opening.by == By::Typing,
             };
             line.send(&message, &opening.input.to_value());
-            line.under_way = Some(Request::Open(opening));
+            line.has_begun = false;
+            line.under_way = Some(Request::Open(Box::new(opening)));
         } else if let Some(wanted) = line.estimate_next.take() {
             if line.good.as_ref().is_none_or(|(_, good)| *good == wanted) {
                 drop(line);
@@ -384,8 +487,38 @@ impl Engine {
             let Wanted { config, reading } = wanted.clone();
             let generation = line.generation;
             line.send(&ToWorker::Estimate { generation, config, reading }, &JsValue::NULL);
-            line.under_way = Some(Request::Estimate(wanted));
+            line.under_way = Some(Request::Estimate(Box::new(wanted)));
         }
+    }
+
+    /// A piece of the answer for several GPUs; those behind it are of an older question.
+    fn scaled_to(&self, generation: u64, number: usize, piece: Vec<u8>) {
+        if self.answered() != Some(generation) {
+            return;
+        }
+        self.scaled.update(|known| {
+            match known.as_mut().and_then(|known| known.at_mut(Some(generation))) {
+                Some(pieces) => {
+                    pieces.truncate(number);
+                    pieces.push(piece);
+                }
+                None => *known = Some(Computed::new(generation, vec![piece])),
+            }
+        });
+    }
+
+    /// The worker is ready.
+    fn begun(&self) {
+        self.line.borrow_mut().ready = true;
+        self.tell_my_gpu();
+        self.seek(false);
+        let engine = self.clone();
+        let fetch = move || {
+            if engine.state.opening.with_untracked(Option::is_none) {
+                engine.fetch_the_rest();
+            }
+        };
+        Timeout::new(QUIET, fetch).forget();
     }
 
     fn receive(&self, message: FromWorker) {
@@ -394,15 +527,7 @@ impl Engine {
                 if self.state.devices.with_untracked(Vec::is_empty) {
                     self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
                 }
-                self.line.borrow_mut().ready = true;
-                self.seek(false);
-                let engine = self.clone();
-                let fetch = move || {
-                    if engine.state.opening.with_untracked(Option::is_none) {
-                        engine.fetch_the_rest();
-                    }
-                };
-                Timeout::new(QUIET, fetch).forget();
+                self.begun();
             }
             FromWorker::Names { names } => {
                 // They could not be had: the next one who types asks again.
@@ -421,12 +546,12 @@ impl Engine {
                 self.explained(generation, *explained, alone);
             }
             FromWorker::Located { generation, finding } => {
-                self.state.found.set(Some((generation, finding)));
+                self.state.found.set(Some(Computed::new(generation, finding)));
             }
             FromWorker::Estimated { generation, estimate } => {
                 let request = self.line.borrow_mut().answered(generation);
                 if let Some(Request::Estimate(wanted)) = request {
-                    self.answer(generation, estimate, wanted);
+                    self.answer(generation, estimate, *wanted);
                 }
             }
             FromWorker::Failed { generation, fault } => {
@@ -436,12 +561,12 @@ impl Engine {
             }
             FromWorker::Verdict { generation, verdict } => {
                 if let Some(row) = self.row(generation, &verdict.id) {
-                    row.verdict.set(Some((generation, verdict)));
+                    row.verdict.set(Some(Computed::new(generation, verdict)));
                 }
             }
             FromWorker::LargestBatch { generation, device, batch } => {
                 if let Some(row) = self.row(generation, &device) {
-                    row.largest.set(Some((generation, batch)));
+                    row.largest.set(Some(Computed::new(generation, batch)));
                 }
             }
             FromWorker::Seen { generation, snapshot } => self.seen(generation, snapshot),
@@ -460,25 +585,22 @@ impl Engine {
             }
             FromWorker::Trend { generation, trend } => {
                 if self.answered() == Some(generation) {
-                    self.state.trend.set(trend);
+                    self.state.trend.set(Some(Computed::new(generation, trend)));
                 }
             }
             FromWorker::Others { generation, others } => {
                 if self.answered() == Some(generation) {
-                    self.others.set(Some(others));
+                    self.others.set(Some(Computed::new(generation, others)));
                 }
             }
             FromWorker::Times { generation, answer } => self.timed(generation, answer),
             FromWorker::Scaled { generation, number, piece } => {
-                if self.answered() == Some(generation) {
-                    self.scaled.update(|pieces| {
-                        pieces.truncate(number);
-                        pieces.push(piece);
-                    });
-                }
+                self.scaled_to(generation, number, piece);
             }
             FromWorker::Shared { answer } => self.shared.set(Some(answer)),
-            FromWorker::Served { answer } => self.capacity.set(Some(answer)),
+            FromWorker::Served { number, answer } => {
+                self.capacity.set(Some(Computed::new(number, answer)));
+            }
             FromWorker::LeverTime { generation, lever, percent } => {
                 self.lever_timed(generation, lever, percent);
             }
@@ -513,6 +635,16 @@ impl Engine {
             Input::Bytes { .. } => false,
         };
         let mut line = self.line.borrow_mut();
+        line.is_bare = false;
+        if let Some(own) = opening.own {
+            line.own = own;
+            line.brought = config.clone();
+        } else {
+            // What the edited text changed is its own; all else is as it was.
+            let changed = |setting: &&Setting| !setting.is_same(&config, &opening.config);
+            let changed = SETTINGS.iter().filter(changed);
+            changed.for_each(|setting| setting.copy(&config, &mut line.brought));
+        }
         line.good = Some((opening.input, wanted.clone()));
         line.good_text.clone_from(&text);
         drop(line);
@@ -531,8 +663,17 @@ impl Engine {
             // An example that nobody asked for says nothing about what was refused before it.
             let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
+            self.join_message(opening.by);
+            if opening.wanted.is_some() {
+                // They are set; the view is what waits.
+                state.waiting.update(|waiting| {
+                    if let Some(waiting) = waiting {
+                        waiting.config = None;
+                    }
+                });
+            }
             self.times.set(None);
-            self.scaled.set(Vec::new());
+            self.scaled.set(None);
             self.capacity.set(None);
             state.notice.set(notice);
             if opening.by == By::Text && !text.as_deref().is_some_and(is_name) {
@@ -564,10 +705,10 @@ impl Engine {
             answer.map(|answer| answer.report.verdict.need)
         });
         let Some(before) = before else { return };
-        let effected = |pulled| Arc::new(Effected { generation, before, slower: None, pulled });
+        let effected = |pulled| Arc::new(Effected { before, slower: None, pulled });
         self.state.levers.update(|levers| {
             if let Some(known) = levers.get_mut(lever) {
-                *known = pulled.map(effected);
+                *known = Some(Computed::new(generation, pulled.map(effected)));
             }
         });
     }
@@ -575,14 +716,15 @@ impl Engine {
     fn timed(&self, generation: u64, answer: Option<Result<Times, Sentence>>) {
         if self.answered() == Some(generation) {
             let answer = answer.unwrap_or_else(|| Err(words::notice::no_times())).map(Arc::new);
-            self.times.set(Some(Timed { generation, answer }));
+            self.times.set(Some(Computed::new(generation, answer)));
         }
     }
 
     fn lever_timed(&self, generation: u64, lever: usize, percent: i64) {
         self.state.levers.update(|levers| {
             let known = levers.get_mut(lever).and_then(Option::as_mut);
-            if let Some(known) = known.filter(|known| known.generation == generation) {
+            let known = known.and_then(|known| known.at_mut(Some(generation))?.as_mut());
+            if let Some(known) = known {
                 Arc::make_mut(known).slower = Some(percent);
             }
         });
@@ -618,6 +760,12 @@ impl Engine {
         drop(line);
         let report = Arc::new(estimate.report);
         state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
+        // Those that a change of the batch leaves as they are.
+        for (device, batch) in estimate.largest {
+            if let Some(row) = self.row(generation, &device) {
+                row.largest.set(Some(Computed::new(generation, batch)));
+            }
+        }
         let engine = self.clone();
         Timeout::new(0, move || engine.fetch_the_rest()).forget();
     }
@@ -643,6 +791,7 @@ impl Engine {
         let mut line = self.line.borrow_mut();
         let Some(Request::Open(opening)) = line.under_way.take() else { return };
         let kept = line.good.as_ref().map(|(input, _)| input.name());
+        line.bring_back(opening.by);
         drop(line);
         let (state, name) = (self.state, opening.input.name());
         state.opening.set(None);
@@ -671,6 +820,27 @@ impl Engine {
         }
     }
 
+    /// A message that was shown before its model has one now; that of another model goes with it.
+    fn join_message(&self, by: By) {
+        if by == By::Page {
+            // The page's own example is nobody's model.
+            return;
+        }
+        let is_of_another = self
+            .state
+            .message
+            .with_untracked(|message| message.as_ref().is_some_and(|message| message.has_model));
+        if is_of_another {
+            self.forget_message();
+        } else {
+            self.state.message.update(|message| {
+                if let Some(message) = message {
+                    message.has_model = true;
+                }
+            });
+        }
+    }
+
     /// Shows a message, and applies what follows from it. What is open stays open: a message in the
     /// editor gives way to the text of the model.
     fn explained(&self, generation: u64, explained: Explained, alone: bool) {
@@ -680,6 +850,7 @@ impl Engine {
             let Some(Request::Open(opening)) = line.answered(generation) else { return };
             let kept = line.good.as_ref().map(|(input, _)| input.name());
             let text = line.good_text.clone();
+            line.bring_back(opening.by);
             drop(line);
             state.opening.set(None);
             state.notice.set(None);
@@ -689,13 +860,18 @@ impl Engine {
         }
         let before = state.config.get_untracked();
         let mut config = before.clone();
-        for setting in &explained.settings {
+        let mut line = self.line.borrow_mut();
+        for setting in explained.settings.iter().filter(|one| explained.is_for_a_known_card(one)) {
             explained.apply(setting, &mut config);
+            explained.apply(setting, &mut line.brought);
         }
+        drop(line);
+        let has_model = !explained.is_waiting
+            && state.loaded.with_untracked(|l| l.as_ref().is_some_and(|l| !l.is_sample));
         let explained = Arc::new(explained);
         state.found.set(None);
         let same = config == before;
-        state.message.set(Some(Message { explained, before }));
+        state.message.set(Some(Message { explained, before, has_model }));
         self.seek(same);
         state.config.set(config);
     }
@@ -787,6 +963,10 @@ impl Engine {
         let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
             // A number is the share of a file that was read.
             if let Some(percent) = event.data().as_f64() {
+                if percent < 0.0 {
+                    engine.line.borrow_mut().has_begun = true;
+                    return;
+                }
                 if !engine.is_opening_newest() {
                     return;
                 }
@@ -821,6 +1001,24 @@ impl Engine {
 }
 
 impl Line {
+    /// Opens the model on the page again where the worker lacks it, and nothing came in its place.
+    fn bring_back(&mut self, by: By) {
+        if self.is_bare && by != By::Restart && self.open_next.is_none() {
+            self.open_next = self.good.clone().map(|(input, good)| Opening::again(input, good));
+        }
+    }
+
+    /// Ends the worker, and what it was busy with.
+    fn stop_worker(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.terminate();
+        }
+        self.ready = false;
+        self.under_way = None;
+        self.looking = None;
+        self.has_names = false;
+    }
+
     fn send(&self, message: &ToWorker, attached: &JsValue) {
         let packed = protocol::pack(message, attached);
         if let (Some(worker), Some((data, transfer))) = (&self.worker, packed) {

@@ -9,6 +9,7 @@ use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::Report;
 use highwater_core::export::{self, DeviceAnswer};
+use highwater_core::report::DeviceVerdict;
 use highwater_draw::scene::{Part, View};
 use highwater_draw::stack::Stack;
 use js_sys::{Array, JSON, Object, Reflect, Uint8Array};
@@ -230,13 +231,16 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
         let dim = loaded.as_ref()?.dims.iter().find(|dim| dim.batch)?;
         Some(dim.name.clone())
     });
-    let devices: Vec<_> = state.devices.with_untracked(|rows| {
-        let known = rows.iter().filter_map(|row| {
-            let (_, verdict) = row.verdict.get_untracked()?;
-            let largest = row.largest.get_untracked().and_then(|(_, largest)| largest);
-            Some(DeviceAnswer { verdict, largest: largest.unwrap_or_default() })
-        });
-        known.collect()
+    let devices: Vec<_> = untrack(|| {
+        state.devices.with(|rows| {
+            let known = rows.iter().filter_map(|row| {
+                let current = Some(answer.generation);
+                let verdict = row.judged(current, DeviceVerdict::clone)?;
+                let largest = row.reach(current).found();
+                Some(DeviceAnswer { verdict, largest: largest.unwrap_or_default() })
+            });
+            known.collect()
+        })
     });
     let name = input(state).map_or_else(String::new, |(name, _)| name);
     let report = Report::clone(&answer.report);

@@ -34,10 +34,8 @@ impl Lessons {
     pub(crate) fn of(state: State, engine: StoredValue<Engine, LocalStorage>) -> Self {
         let open = move |at: Teaching| {
             let config = config(at.step(), Config::default());
-            let dims = config.dims.clone();
-            state.config.set(config);
             let input = Input::text(name(at), at.model());
-            engine.with_value(|engine| engine.open(input, dims));
+            engine.with_value(|engine| engine.open_with(input, config));
         };
         let go = Callback::new(move |step: usize| {
             let Some(before) = state.lesson.get_untracked() else { return };
@@ -46,7 +44,8 @@ impl Lessons {
             state.show_iteration(at.iteration());
             if at.model() == before.model() {
                 let dims = state.config.with_untracked(|config| config.dims.clone());
-                state.config.set(config(at.step(), Config { dims, ..Config::default() }));
+                let config = config(at.step(), Config { dims, ..Config::default() });
+                engine.with_value(|engine| engine.bring(config));
             } else {
                 open(at);
             }

@@ -6,6 +6,7 @@ use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::report::{Certainty, Gap, Report, Verdict};
 use highwater_core::wording;
+use highwater_core::wording::Reach;
 use highwater_core::wording::answer::Devices;
 use leptos::prelude::Get as _;
 
@@ -27,8 +28,8 @@ pub(crate) struct Headline {
 }
 
 /// The sentences at the top of the page.
-pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBatch>) -> Headline {
-    let headline = wording::headline(report, largest);
+pub(crate) fn headline(report: &Report, count: Count, reach: Reach) -> Headline {
+    let headline = wording::headline_with(report, reach);
     let verdict = report.verdict.verdict;
     let verdict = if report.is_open() { verdict.of_lower_bound() } else { verdict };
     let mut rest: Vec<String> = headline.rest.iter().map(spoken).collect();
@@ -85,10 +86,10 @@ fn on_devices(count: Count, is_open: bool) -> String {
     devices.sentence(is_open).as_ref().map(spoken).unwrap_or_default()
 }
 
-/// The headline of the newest answer.
+/// The headline of the newest answer, also while another one is on its way.
 pub(crate) fn newest_headline(derived: Derived) -> Option<Headline> {
     let report = derived.report.get()?;
-    Some(headline(&report, derived.count.get(), derived.largest.get()))
+    Some(headline(&report, derived.count.get(), derived.reach.get()))
 }
 
 /// Why the truth may be another, in a word and in a sentence: what a recording leaves out, and the first

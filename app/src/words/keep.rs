@@ -120,7 +120,7 @@ pub(crate) fn around_the_picture(
 /// What a device leaves to the allocator.
 pub(crate) fn usable(limit: &Limit) -> String {
     let size = limit.bytes.short();
-    fill("{gpu}: {size} usable", &[("gpu", &limit.name), ("size", &size)])
+    fill("{gpu}: {size} for PyTorch", &[("gpu", &limit.name), ("size", &size)])
 }
 
 /// How the run ends on a GPU.

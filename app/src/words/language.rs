@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 
+use highwater_core::config::Setting;
 use highwater_core::wording::Sentence;
 use js_sys::{JSON, Object, Reflect};
 use wasm_bindgen::JsCast as _;
@@ -55,7 +56,30 @@ pub(crate) fn tr(english: &str) -> String {
 
 /// A sentence of the core in the language of the page.
 pub(crate) fn spoken(sentence: &Sentence) -> String {
-    glued(&sentence.text(&tr))
+    glued(&without_flags(&sentence.text(&tr)))
+}
+
+/// A text that has the page's names of settings for the flags of the command line, which stand in backquotes.
+fn without_flags(text: &str) -> String {
+    let worded = |(at, part): (usize, &str)| {
+        let Some(flags) = part.strip_prefix("--").filter(|_| at % 2 == 1) else {
+            return if at % 2 == 1 { ["`", part, "`"].concat() } else { part.to_owned() };
+        };
+        let flags = flags.split(" --").map(|flag| {
+            let (name, value) = flag.split_once(' ').unwrap_or((flag, ""));
+            let value = value.trim_end_matches("=…");
+            let name =
+                Setting::named(name).map_or_else(|| name.to_owned(), |known| tr(known.label));
+            let value = if name == "dim" { return value.to_owned() } else { value };
+            if value.is_empty() { name } else { [&name, ": ", value].concat() }
+        });
+        ["“", &flags.collect::<Vec<_>>().join(", "), "”"].concat()
+    };
+    // A sentence about the shell keeps them.
+    if !text.contains("`--") || text.contains("command line") {
+        return text.to_owned();
+    }
+    text.split('`').enumerate().map(worded).collect()
 }
 
 /// A text of another program in the language of the page.
@@ -108,6 +132,22 @@ mod tests {
         assert_eq!(fill("{n} GPUs of {all}", &[("all", &33), ("n", &31)]), "31 GPUs of 33");
         assert_eq!(fill("Nothing to fill.", &[]), "Nothing to fill.");
         assert_eq!(fill("{unknown}{open", &[]), "open");
+    }
+
+    #[test]
+    fn flags_are_settings_by_their_names() {
+        for (text, shown) in [
+            ("set `--capacity` for `x`", "set “total memory” for `x`"),
+            (
+                "(`--data-parallel fsdp --reshard off`)",
+                "(“data parallelism: fsdp, reshard after forward: off”)",
+            ),
+            ("set it (`--dim L=…`). With it", "set it (“L”). With it"),
+            ("on the command line give `--model`", "on the command line give `--model`"),
+            ("a - b -- `c --d`", "a - b -- `c --d`"),
+        ] {
+            assert_eq!(without_flags(text), shown);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Suggestions and the growth of memory, in words.
 
 use highwater_core::levers::{Cost, Outcome};
-use highwater_core::report::{Report, Verdict};
+use highwater_core::report::{DeviceVerdict, Report, Verdict};
 use highwater_core::wording;
 use highwater_draw::trend::TrendPoint;
 
@@ -11,8 +11,9 @@ use crate::model::state::SearchState;
 use crate::words::format::{self, grouped};
 use crate::words::language::{fill, spoken, tr};
 
-/// What a lever costs: its class, or its time where that is known.
-pub(crate) fn cost(cost: Cost, time: Option<String>) -> String {
+/// What a lever costs: its class, or its time where that is known, in percent.
+pub(crate) fn cost(cost: Cost, slower: Option<i64>) -> String {
+    let time = slower.map(|percent| spoken(&wording::levers::time(percent)));
     match (time, cost) {
         (None, _) => tr(cost.about()),
         (Some(time), Cost::Nothing | Cost::Time) => time,
@@ -38,8 +39,8 @@ pub(crate) fn searching(search: &SearchState) -> String {
 }
 
 /// What a search found: the sentence above its plan.
-pub(crate) fn found(steps: usize, fits: bool, device: &str) -> String {
-    spoken(&wording::levers::plan(steps, fits, device))
+pub(crate) fn found(steps: usize, fits: bool, verdict: &DeviceVerdict) -> String {
+    spoken(&wording::levers::plan(steps, fits, verdict))
 }
 
 /// A lower bound fits.
@@ -53,7 +54,7 @@ pub(crate) fn outcome(search: &SearchState, report: &Report) -> Option<String> {
         SearchOutcome::Found(plan) => (true, plan),
         SearchOutcome::Nothing(plan) => (false, plan),
     };
-    Some(found(plan.steps.len(), fits, &report.verdict.name))
+    Some(found(plan.steps.len(), fits, &report.verdict))
 }
 
 /// That something was applied.

@@ -114,6 +114,7 @@ mod tests {
     use highwater_core::report::difference::by_phase;
     use highwater_core::report::{Gap, Holes};
     use highwater_core::trace::Category;
+    use highwater_core::wording::Reach;
     use highwater_draw::stack::Stack;
 
     fn snapshot() -> Vec<u8> {
@@ -130,7 +131,8 @@ mod tests {
         let read = recorded::open(&mut &*snapshot()).expect("it is a snapshot");
         let history = Recorded::of(&read, None).expect("it has a history");
         let report = history.report("a.pickle", &Config::default()).expect("it has a report");
-        let headline = headline(&report, Count { all: 9, known: 9, survive: 4, fail: 5 }, None);
+        let headline =
+            headline(&report, Count { all: 9, known: 9, survive: 4, fail: 5 }, Reach::NotAsked);
         assert!(
             headline.lead.starts_with("a fits on an A100 80 GB: it needs "),
             "{}",

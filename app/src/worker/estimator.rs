@@ -21,12 +21,12 @@ pub(crate) fn devices() -> Vec<Device> {
 }
 
 /// Ids of all devices, in the order in which the page wants to know about them: what is chosen, what most
-/// people ask about, the rest. Of those the ones that choose the same kernels stay together, since the run on one of
+/// people ask about, what the user has, the rest. Of those the ones that choose the same kernels stay together, since the run on one of
 /// them answers for the others.
-pub(crate) fn ids_by_interest(chosen: &str) -> Vec<String> {
+pub(crate) fn ids_by_interest(chosen: &str, mine: Option<&str>) -> Vec<String> {
     let mut rest: Vec<&device::Device> = device::all().iter().collect();
     rest.sort_by_key(|device| device.compute_capability);
-    let first = std::iter::once(chosen).chain(device::USUAL);
+    let first = std::iter::once(chosen).chain(device::USUAL).chain(mine);
     let mut ids: Vec<String> = Vec::new();
     for id in first.chain(rest.into_iter().map(|device| device.id)) {
         if !ids.iter().any(|known| known == id) {
@@ -72,6 +72,7 @@ mod tests {
     use crate::model::examples::EXAMPLES;
     use crate::words;
     use highwater_core::estimate::LargestBatch;
+    use highwater_core::wording::Reach;
 
     #[test]
     fn every_example_opens_and_reads_as_a_sentence() {
@@ -88,7 +89,7 @@ mod tests {
             let report: highwater_core::Report =
                 postcard::from_bytes(&postcard::to_stdvec(&report).expect("it packs"))
                     .expect("it unpacks");
-            let largest = Some(LargestBatch {
+            let largest = Reach::Found(LargestBatch {
                 likely: Some(6),
                 without_flush: Some(7),
                 chance: 56,

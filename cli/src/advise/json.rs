@@ -96,7 +96,7 @@ pub(crate) struct JsonPlan<'a> {
 
 /// The advice as JSON, indented, with a line end.
 pub(super) fn render(advice: &Advice) -> serde_json::Result<String> {
-    let Advice { name, report, autopsy, pulled, remedy } = advice;
+    let Advice { name, report, autopsy, pulled, slower: _, remedy } = advice;
     let before = report.verdict.need;
     let levers = pulled.iter().map(|pulled| JsonLever::of(pulled, before)).collect();
     let iterations = report.iterations.len();

@@ -60,12 +60,14 @@ fn suggestions(advice: &Advice) -> String {
     for pulled in advice.pulled.iter().filter(saves) {
         let (need, verdict) = outcome(pulled);
         let then = &pulled.outcome;
+        let time = advice.slower.get(&pulled.id).map(|&percent| wording::levers::time(percent));
+        let cost = time.map_or_else(|| pulled.cost.about().to_owned(), |time| time.to_string());
         table.row([
             change(before, then.verdict.need).into(),
             need,
             verdict,
             pulled.title.clone().into(),
-            Cell::styled(pulled.cost.about(), FAINT),
+            Cell::styled(cost, FAINT),
             Cell::styled(place(then.phase, &then.module, &then.operator).to_string(), FAINT),
         ]);
     }
@@ -86,11 +88,10 @@ pub(crate) fn plan(report: &Report, remedy: &Remedy) -> String {
 
 fn plan_title(report: &Report, remedy: &Remedy) -> String {
     let Remedy { plan, fits, .. } = remedy;
-    let device = &report.verdict.name;
     let title = if !fits && report.is_open() {
-        wording::levers::unknown(device)
+        wording::levers::unknown(&report.verdict.name)
     } else {
-        wording::levers::plan(plan.steps.len(), *fits, device)
+        wording::levers::plan(plan.steps.len(), *fits, &report.verdict)
     };
     title.to_string()
 }

@@ -68,3 +68,23 @@ fn json_has_levers_and_a_plan() {
     let last = at("/plan/steps").as_array().unwrap().last().unwrap();
     assert_eq!(estimate["peak"]["reserved"], last["reserved"]);
 }
+
+/// What runs only with flushes is not called a run that fits, and a change that costs time states how much.
+#[test]
+fn a_run_that_flushes_and_what_recomputing_costs() {
+    let outcome = highwater(&["advise", "resnet50", "--batch", "900"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let end = "Without changes it fits on an A100 80 GB only if PyTorch flushes its cache every step (slow).";
+    assert!(outcome.stdout.contains(end), "{}", outcome.stdout);
+    let recomputed =
+        outcome.stdout.lines().find(|line| line.contains("checkpointing, every block"));
+    let picoseconds = |more: &[&str]| {
+        let asked = [&["time", "resnet50", "--batch", "900", "--json"][..], more].concat();
+        let json: Value = serde_json::from_str(&highwater(&asked).stdout).expect("it is JSON");
+        json["step"]["picoseconds"].as_u64().expect("it is a number")
+    };
+    let (now, then) = (picoseconds(&[]), picoseconds(&["--checkpoint", "blocks"]));
+    let percent = ((then - now) * 200 + now) / (2 * now);
+    let costs = format!("+{percent} % time for each sample");
+    assert!(recomputed.is_some_and(|line| line.contains(&costs)), "{costs}: {recomputed:?}");
+}

@@ -11,7 +11,7 @@ fn the_fewest_gpus_that_are_enough() {
     let outcome = highwater(&asked);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     expect_test::expect![[r#"
-        llama-3.2-1b: it needs 2 × GeForce RTX 3060 12 GB, with ZeRO-1.
+        llama-3.2-1b: It fits on 2 × GeForce RTX 3060 12 GB, with ZeRO-1, only if PyTorch flushes its cache every step (slow).
         What each GPU needs, and the largest batch of each.
 
           GPUs        DDP           ZeRO-1            FSDP  FSDP, recomputed  FSDP, recomputed, offloaded  tensor parallel

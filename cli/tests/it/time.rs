@@ -71,6 +71,9 @@ fn a_step_of_several_gpus_waits_for_others() {
     let network = &json["step"]["network"];
     let number = |key: &str| network[key].as_u64().expect("it is a number");
     assert_eq!(network["link"].as_str(), Some("NVLink 3"));
+    // Samples and tokens are those of all.
+    assert_eq!(json["step"]["samples"], 4 * 8);
+    assert_eq!(json["step"]["tokens"], 4 * 8 * 512);
     assert!(number("exposed_picoseconds") < number("picoseconds"), "{network}");
     let exchanges = network["exchanges"].as_object().expect("there are some");
     let sent = exchanges.values().map(|one| one["sent_bytes"].as_u64().expect("it is a number"));

@@ -183,10 +183,15 @@ impl Ranks {
         reader.checked_rem(self.data).unwrap_or_default()
     }
 
+    /// COUNT: those that read samples of their own; parts of a layer and stages read the same.
+    pub const fn readers(self) -> u64 {
+        self.replicate.saturating_mul(self.data)
+    }
+
     /// COUNT: all.
     pub const fn all(self) -> u64 {
         let of_layers = self.tensor.saturating_mul(self.pipeline);
-        self.replicate.saturating_mul(self.data).saturating_mul(of_layers)
+        self.readers().saturating_mul(of_layers)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::device::{self, Device};
 use crate::eager::Launches;
 use crate::error::{Error, ErrorKind};
-use crate::time::{Clock, Generation, Gpu, Launched, StepTime, Timing};
+use crate::time::{Clock, Generation, Gpu, Launched, Picoseconds, StepTime, Timing};
 
 /// The times of one configuration. GPUs for which PyTorch launches the same kernels share them.
 #[derive(Debug)]
@@ -50,8 +50,14 @@ impl<'a> Timings<'a> {
         }
         let gpu = self.gpu(device, form)?;
         let (samples, tokens) = self.model.amounts(&self.config)?;
+        let is_parallel = self.config.is_parallel();
+        let ranks = is_parallel.then(|| self.config.ranks()).transpose()?;
+        let (gpus, readers) = ranks.map_or((1, 1), |ranks| (ranks.all(), ranks.readers()));
         let launches = self.stages.launches_of_step(self.model, &self.config, device)?;
-        Ok(Timing { device, gpu, time: StepTime::of(&launches, gpu), samples, tokens })
+        let time = StepTime::of(&launches, gpu);
+        let samples = samples.saturating_mul(readers);
+        let tokens = tokens.map(|tokens| tokens.saturating_mul(readers));
+        Ok(Timing { device, gpu, time, gpus, readers, samples, tokens })
     }
 
     /// One call of `generate` on a GPU, or on a form of its board.
@@ -73,6 +79,22 @@ impl<'a> Timings<'a> {
         let launches = self.launches(device)?;
         let new_tokens = self.config.new_tokens.get();
         Ok(Generation::of(&launches, (device, gpu), (texts, new_tokens), launched))
+    }
+
+    /// What a sample takes on the configuration's own GPU, or a text that is written.
+    ///
+    /// # Errors
+    /// As [`Timings::on`].
+    pub fn sample(&mut self) -> Result<Picoseconds, Error> {
+        let device = device::find(&self.config.device)?;
+        let (step, samples) = if self.config.workload.generates() {
+            let written = self.generation(device, None, Launched::ByPython)?;
+            (written.total().time, written.texts)
+        } else {
+            let timing = self.on(device)?;
+            (timing.time.step(), timing.samples)
+        };
+        Ok(Picoseconds(step.0.div_euclid(samples.max(1))))
     }
 
     /// When events of the run happen on the configuration's own GPU; `None` where the run repeats what was not launched
@@ -105,7 +127,7 @@ impl<'a> Timings<'a> {
 }
 
 impl Model {
-    /// COUNT: samples of a step, and tokens where the model reads texts.
+    /// COUNT: samples of a step on a GPU, and tokens where the model reads texts.
     fn amounts(&self, config: &Config) -> Result<(u64, Option<u64>), Error> {
         let dims = self.open_dims();
         let given = self.own_dims(config)?.dims;

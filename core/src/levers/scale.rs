@@ -187,14 +187,11 @@ impl Scale {
     fn pace(config: &Config, model: &Model, stages: &mut Stages) -> Option<Pace> {
         let device = device::find(&config.device).ok()?;
         let timing = Timings::new(model, config, stages).on(device).ok()?;
-        let ranks = config.ranks().ok()?;
-        // Those that divide layers read the same batch.
-        let readers = ranks.replicate.saturating_mul(ranks.data);
         Some(Pace {
             step: timing.time.step().0,
             exposed: timing.time.network.exposed.0,
             sent: timing.sent(),
-            samples: timing.samples.saturating_mul(readers),
+            samples: timing.samples,
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::bytes::{Bytes, grouped};
 use crate::device::Device;
 use crate::trace::Phase;
 
-/// A step on one GPU.
+/// A step on one kind of GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// The GPU.
@@ -14,9 +14,13 @@ pub struct Timing {
     pub gpu: Gpu,
     /// How long the step takes, and what of it.
     pub time: StepTime,
-    /// COUNT: samples of a step.
+    /// COUNT: GPUs of the run, each of which is such a one.
+    pub gpus: u64,
+    /// COUNT: those that read samples of their own.
+    pub readers: u64,
+    /// COUNT: samples of a step on all GPUs.
     pub samples: u64,
-    /// COUNT: tokens of a step, where the model reads texts.
+    /// COUNT: tokens of a step on all GPUs, where the model reads texts.
     pub tokens: Option<u64>,
 }
 
@@ -26,12 +30,25 @@ impl Timing {
         name(self.device, self.gpu)
     }
 
+    /// The GPUs of the run: `H100 SXM`, `4 × H100 SXM`.
+    pub fn place(&self) -> String {
+        if self.gpus > 1 { format!("{} × {}", self.gpus, self.name()) } else { self.name() }
+    }
+
+    /// The same where the data loader of each GPU gives samples at a rate, in samples per second.
+    #[must_use]
+    pub fn with_loader(mut self, rate: u64) -> Self {
+        let samples = self.samples.div_ceil(self.readers.max(1));
+        self.time = self.time.with_loader(samples, rate);
+        self
+    }
+
     /// SIZE: what a rank sends to others in a step, by rings; none on one GPU.
     pub fn sent(&self) -> Bytes {
         self.time.network.sent()
     }
 
-    /// COUNT: samples in a second, in hundredths.
+    /// COUNT: samples in a second on all GPUs, in hundredths.
     pub fn samples_per_second(&self) -> u64 {
         self.time.step().per(self.samples.saturating_mul(100))
     }
@@ -41,7 +58,7 @@ impl Timing {
         rate(self.samples_per_second())
     }
 
-    /// COUNT: tokens in a second.
+    /// COUNT: tokens in a second on all GPUs.
     pub fn tokens_per_second(&self) -> Option<u64> {
         Some(self.time.step().per(self.tokens?))
     }

@@ -3,7 +3,7 @@
 use super::place::place;
 use super::{Part, Sentence};
 use crate::bytes;
-use crate::config::{Method, Ranks, Workload};
+use crate::config::{DataParallel, Method, Ranks, Workload};
 use crate::device::Verdict;
 use crate::diagnostic::{ASSUMED_DIMENSION, QUANTIZED_WEIGHTS, RECIPE_UNREAD, Severity};
 use crate::estimate::LargestBatch;
@@ -59,15 +59,38 @@ pub struct Headline {
     pub rest: Vec<Sentence>,
 }
 
+/// How far the batch can go, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nobody asked, or the model has no batch.
+    NotAsked,
+    /// The search is not done.
+    OnItsWay,
+    /// The search found this.
+    Found(LargestBatch),
+}
+
 /// The answer on the configured device; `largest` is how far the batch can go there, if it is known.
 pub fn headline(report: &Report, largest: Option<LargestBatch>) -> Headline {
+    headline_with(report, largest.map_or(Reach::NotAsked, Reach::Found))
+}
+
+/// The answer on the configured device, with a place for a largest batch that is on its way.
+pub fn headline_with(report: &Report, reach: Reach) -> Headline {
     let device = &report.verdict;
-    // How far the batch can go is unknown of a lower bound.
-    let largest = largest.filter(|_| !report.is_open());
+    let reach = match reach {
+        // How far the batch can go is unknown of a lower bound.
+        _ if report.is_open() => None,
+        Reach::NotAsked => None,
+        Reach::OnItsWay => {
+            Some(Sentence::of("Largest batch on {gpu}: ….").with("gpu", with_article(&device.name)))
+        }
+        Reach::Found(largest) => Some(largest_batch(&device.name, largest)),
+    };
     let rest = [
         Some(peak_or_end(report, device)),
         context_is_a_guess(device),
-        largest.map(|largest| largest_batch(&device.name, largest)),
+        reach,
         largest_category(report),
     ];
     let rest =
@@ -138,12 +161,24 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
         1 => answer.with("gpu", with_article(&device.name)).with("need", need_of),
         gpus => answer
             .with("gpu", Sentence::of("{n} × {gpu}").with("n", gpus).with("gpu", &*device.name))
-            .with("need", Sentence::of("{need} on each").with("need", need_of)),
+            .with("need", on_ranks(report, need_of)),
     };
     answer
         .with("over", need - usable)
         .with("usable", usable)
         .with("chance", device.chance.unwrap_or_default())
+}
+
+/// What is needed, and by whom of several ranks.
+fn on_ranks(report: &Report, need: Part) -> Sentence {
+    let config = &report.config;
+    // Whole parameters are shared out, so the ranks of ZeRO-1 differ.
+    let differ = config.data_parallel == DataParallel::Zero1;
+    match config.rank.0.or(differ.then_some(0)) {
+        Some(rank) => Sentence::of("{need} on rank {rank}").with("rank", rank),
+        None => Sentence::of("{need} on each"),
+    }
+    .with("need", need)
 }
 
 /// COUNT: GPUs that the run is on.
@@ -250,6 +285,10 @@ pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
         (Some(_), Some(_), None) => {
             "Largest batch on {gpu}: {likely} with a chance of 90 %, {batch} with one of {chance} %."
         }
+        // One number is stated once, with the chance that it has.
+        (Some(_), _, Some(_)) if likely == without_flush => {
+            "Largest batch on {gpu}: {batch} with a chance of {chance} %, or {flushing} if PyTorch flushes its cache."
+        }
         (Some(_), _, _) => {
             "Largest batch on {gpu}: {likely} with a chance of 90 %, {batch} with one of {chance} %, or {flushing} if \
              PyTorch flushes its cache."
@@ -267,7 +306,7 @@ pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
         .with("gpu", with_article(device))
         .with("likely", likely.map_or_else(String::new, batch))
         .with("chance", largest.chance)
-        .with("batch", largest.without_flush.map_or_else(String::new, batch))
+        .with("batch", without_flush.map_or_else(String::new, batch))
         .with("flushing", largest.with_flush.map_or_else(String::new, batch))
 }
 
@@ -438,6 +477,10 @@ mod tests {
                 up_to(Some(145), Some(154), Some(1172)),
                 "Largest batch on a T4: 145 with a chance of 90 %, 154 with one of 56 %, or 1,172 if PyTorch flushes \
                  its cache.",
+            ),
+            (
+                LargestBatch { chance: 94, ..up_to(Some(707), Some(707), Some(816)) },
+                "Largest batch on a T4: 707 with a chance of 94 %, or 816 if PyTorch flushes its cache.",
             ),
             (up_to(None, Some(1), Some(1)), "Largest batch on a T4: 1, with a chance of 56 %."),
             (

@@ -182,18 +182,8 @@ fn writers(own: &Both, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
 }
 
 fn change(model: &Model, stages: &mut Stages, config: &Config, sample: u64) -> Option<i64> {
-    let device = device::find(&config.device).ok()?;
-    let mut timings = Timings::new(model, config, stages);
-    let (Picoseconds(step), samples) = if config.workload.generates() {
-        let written = timings.generation(device, None, Launched::ByPython).ok()?;
-        (written.total().time, written.texts)
-    } else {
-        let timing = timings.on(device).ok()?;
-        (timing.time.step(), timing.samples)
-    };
-    let (then, now) = (i128::from(step / samples.max(1)), i128::from(sample));
-    let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);
-    i64::try_from(percent).ok()
+    let then = Timings::new(model, config, stages).sample().ok()?;
+    then.longer_than(Picoseconds(sample))
 }
 
 /// As in [`Times::bounds`].
@@ -210,7 +200,7 @@ const fn number(bound: Bound) -> u8 {
 fn lead(own: &Timing, trains: bool) -> Phrase {
     let (least, most) = own.time.interval();
     let [time, least, most] = [own.time.step(), least, most].map(|time| time.to_string());
-    let (gpu, rate) = (own.name(), own.rate());
+    let (gpu, rate) = (own.place(), own.rate());
     let parts =
         [("time", &*time), ("least", &*least), ("most", &*most), ("gpu", &*gpu), ("rate", &*rate)];
     let english = if trains {
