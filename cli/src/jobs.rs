@@ -15,5 +15,5 @@ pub(crate) use self::engine::Engine;
 pub(crate) use self::files::Files;
 pub(crate) use self::job::Job;
 pub(crate) use self::lines::answer_lines;
-pub(crate) use self::packed::{OnDevice, Packed};
+pub(crate) use self::packed::{KnownWork, OnDevice, Packed};
 pub(crate) use self::pool::{Pool, threads};

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::jobs::{Engine, Failure, Files, OnDevice, Packed};
+use crate::jobs::{Engine, Failure, Files, KnownWork, OnDevice, Packed};
 use crate::progress::Progress;
 use crate::table::{Align, Cell, Table};
 use crate::text::HEAD;
@@ -52,12 +52,12 @@ pub(crate) fn pack(arguments: &args::Pack) -> Result<String, String> {
     let cluster = Cluster::of(&groups);
     let text = read(&arguments.jobs)?;
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let engine = Engine::new(Files::Any);
+    let (engine, known) = (Engine::new(Files::Any), KnownWork::default());
     let progress = Progress::of("estimating {len} jobs: {pos} of {len}", lines.len());
     let asked: Vec<Asked> = lines
         .par_iter()
         .map(|line| {
-            let (id, job) = engine.pack(line.as_bytes(), &cluster.kinds);
+            let (id, job) = engine.pack(line.as_bytes(), &cluster.kinds, &known);
             progress.advance();
             Asked { id, job }
         })
@@ -124,7 +124,7 @@ impl<'a> Run<'a> {
         };
         let queued = |job: &&Packed| Job {
             submitted: job.submitted,
-            on: job.on.iter().map(|kind| on(job, kind)).collect(),
+            on: job.work.on.iter().map(|kind| on(job, kind)).collect(),
         };
         let queue: Vec<Job> = jobs.iter().map(queued).collect();
         let outcome = queue::run(&cluster.cards, &queue, policy, &mut |kind, together| {
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         let tenants: Option<Vec<Tenant<'_>>> = all
             .map(|job| {
                 let job = self.jobs.get(*job)?;
-                Some(Tenant { name: &job.key, alone: &job.on.get(kind)?.alone })
+                Some(Tenant { name: &job.work.key, alone: &job.work.on.get(kind)?.alone })
             })
             .collect();
         Fit::of(&tenants?)?.chance
@@ -176,7 +176,7 @@ fn slower<'a>(
     together: &[usize],
     likely: &mut Likely<'a>,
 ) -> Vec<u64> {
-    let load = |job: &usize| jobs.get(*job)?.on.get(kind)?.load.as_ref();
+    let load = |job: &usize| jobs.get(*job)?.work.on.get(kind)?.load.as_ref();
     let loads: Option<Vec<&'a Load>> = together.iter().map(load).collect();
     loads.map_or_else(
         || vec![share(together.len()); together.len()],
@@ -237,7 +237,7 @@ fn as_text(asked: &[Asked], ids: &[&Value], chosen: &Run<'_>, runs: &[Run<'_>]) 
         table.row([
             clock(placed.at).into(),
             ids.get(placed.job).map(|id| named(id)).unwrap_or_default().into(),
-            job.map(|job| job.model.clone()).unwrap_or_default().into(),
+            job.map(|job| job.work.model.clone()).unwrap_or_default().into(),
             card.cloned().unwrap_or_else(|| "none".to_owned()).into(),
             chosen
                 .chance(placed)

@@ -82,6 +82,7 @@ fn main() -> Result<()> {
     if !is_asked("curve") {
         stages(&mut times)?;
         all_devices(&mut times)?;
+        searched_chains(&mut times)?;
         large_file()?;
     }
     curve(&mut times)?;
@@ -363,8 +364,8 @@ fn all_devices(times: &mut Times) -> Result<()> {
         device::all().len()
     );
     println!(
-        "{:<10} {:>8} {:>9} {:>9} {:>6} {:>8}",
-        "model", "one", "verdicts", "searches", "runs", "replays"
+        "{:<10} {:>8} {:>9} {:>9} {:>6} {:>8} {:>9} {:>6}",
+        "model", "one", "verdicts", "searches", "runs", "replays", "forecasts", "failed"
     );
     for (name, dims) in MODELS {
         let config = config(dims);
@@ -391,13 +392,45 @@ fn all_devices(times: &mut Times) -> Result<()> {
             times.note(format!("{name}, {what}"), time);
         }
         println!(
-            "{name:<10} {:>8} {:>9} {:>9} {:>6} {:>8}",
+            "{name:<10} {:>8} {:>9} {:>9} {:>6} {:>8} {:>9} {:>6}",
             milliseconds(one),
             milliseconds(verdicts),
             milliseconds(searches),
             made.runs,
-            made.replays
+            made.replays,
+            made.forecasts,
+            made.failed_forecasts
         );
+    }
+    Ok(())
+}
+
+/// The largest batches of all devices for chains of more and more blocks, and the forecasts that failed: a search without
+/// one simulates each batch that it tries.
+fn searched_chains(times: &mut Times) -> Result<()> {
+    println!(
+        "\nsearches on all devices: milliseconds, and forecasts that were made and that failed"
+    );
+    for ((name, input, block), nodes) in CHAINS.iter().zip([6, 15]) {
+        for count in [1000, 2000, 4000] {
+            let bytes = chain(count / nodes, input, *block);
+            let model = highwater_core::open(&mut bytes.as_slice(), name)?;
+            let config = Config::default();
+            let mut stages = Stages::default();
+            let start = Instant::now();
+            let line = model.batch_line(&config, &mut stages);
+            for device in device::all() {
+                drop(black_box(model.largest_batch(&config, device.id, &line, &mut stages)));
+            }
+            let (time, made) = (start.elapsed(), stages.made());
+            times.note(format!("{name}, {count} nodes, searches"), time);
+            println!(
+                "{name:<10} {count:>5} {:>9} {:>9} {:>6}",
+                milliseconds(time),
+                made.forecasts,
+                made.failed_forecasts
+            );
+        }
     }
     Ok(())
 }

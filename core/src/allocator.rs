@@ -36,6 +36,7 @@ mod expandable;
 mod free_blocks;
 mod garbage;
 mod out_of_memory;
+mod repeats;
 mod replay;
 mod segments;
 mod settings;
@@ -45,6 +46,7 @@ pub use crate::trace::Stream;
 pub use conf::Conf;
 use free_blocks::{FreeBlock, FreeBlocks, SetPosition};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
+pub(crate) use repeats::{RECORDED, Repeats, replay_repeated};
 pub(crate) use replay::iterations;
 pub use replay::{
     Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series, reserved_if_emptied,

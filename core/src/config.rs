@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::choice::choice;
 pub use self::choice::{Choice, Named};
 pub(crate) use self::choice::{position, unknown};
-pub(crate) use self::loops::Outputs;
+pub(crate) use self::loops::{MOST_BATCHES, Outputs};
 pub use self::method::{ALL_LINEAR, Method};
 pub use self::parallel::{
     Axis, DataParallel, Mesh, MicroBatches, PolicyType, Rank, Ranks, Schedule,

@@ -373,7 +373,7 @@ impl Model {
         stages: &mut Stages,
     ) -> Result<DeviceVerdict, Error> {
         let device = device::find(device_id)?;
-        Ok(stages.on(self, config, device)?.verdict())
+        Ok(stages.peaks_on(self, config, device)?.verdict())
     }
 
     /// The run of a configuration on its device.

@@ -338,6 +338,12 @@ impl Trace {
         self.part(self.events.len(), |_, storage| !leave_out(storage))
     }
 
+    /// The run without scratch of convolutions; `None` where there is none.
+    pub(crate) fn without_workspaces(&self) -> Option<Self> {
+        let is_workspace = |storage: &Storage| self.is_convolution_workspace(storage);
+        self.storages.iter().any(is_workspace).then(|| self.without(is_workspace))
+    }
+
     /// The run up to an event, of those storages that count, by their id.
     #[must_use]
     pub fn part(&self, events: usize, counts: impl Fn(StorageId, &Storage) -> bool) -> Self {

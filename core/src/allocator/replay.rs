@@ -115,7 +115,7 @@ pub fn state_after(trace: &Trace, settings: &Settings, event: usize) -> (Allocat
 
 impl Replay {
     /// Takes note of what an allocation reaches for the first time.
-    fn raise(&mut self, allocator: &Allocator, event: usize) {
+    pub(super) fn raise(&mut self, allocator: &Allocator, event: usize) {
         let (allocated, reserved) = (allocator.allocated(), allocator.reserved());
         if allocated > self.allocated.bytes {
             self.allocated = Mark { bytes: allocated, event };
@@ -169,7 +169,7 @@ fn run(
 }
 
 /// One call to the allocator. A storage that the trace does not have is ignored, and one without bytes asks for none.
-fn apply(
+pub(super) fn apply(
     call: Event,
     trace: &Trace,
     blocks: &mut [BlockId],

@@ -4,7 +4,12 @@
 //! accelerate 1.15 `accelerator.py`, Lightning 2.6 `loops/optimization/automatic.py`, torchtune 0.6.1
 //! `recipes/lora_finetune_single_device.py`.
 
+use std::num::NonZeroU64;
+
 use super::{Batches, Config, Implementation, LoopStyle, Optimizer, PyTorch, Switch, ZeroGrad};
+
+/// COUNT: batches of one step, at most; from the third on they are alike.
+pub(crate) const MOST_BATCHES: u64 = 256;
 
 /// When a loop lets go of what the model returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +99,17 @@ impl Config {
             ZeroGrad::Auto => self.loop_style.habits().zero_grad,
             chosen => chosen,
         }
+    }
+
+    /// The same with so few batches per step, where they may stand for more: from the second on they do the same, each
+    /// on its own and in the same variables.
+    pub(crate) fn with_fewer_batches(&self, most: u64) -> Option<Self> {
+        let brings_all = self.loop_style.habits().brings_all && self.brings() == Batches::Moved;
+        let is_alike = self.workload.trains() && !self.is_parallel() && !brings_all;
+        let is_more = (most.saturating_add(1)..=MOST_BATCHES).contains(&self.accumulate.get());
+        let is_alike = is_alike && self.keep_outputs == NonZeroU64::MIN;
+        let accumulate = NonZeroU64::new(most).filter(|_| is_alike && is_more)?;
+        Some(Self { accumulate, ..self.clone() })
     }
 
     /// When batches come to the device: never [`Batches::Auto`].

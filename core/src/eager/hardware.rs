@@ -129,6 +129,12 @@ impl Asked {
         calls
     }
 
+    /// Where an event of the run is among [`Asked::calls`], behind what was skipped before it.
+    pub(crate) fn place_in_calls(&self, event: usize) -> usize {
+        let before = self.skipped.partition_point(|(before, _)| *before < event);
+        event.saturating_add(before)
+    }
+
     /// The same run with other sizes of some scratch.
     fn resized(&self, trace: &Trace, changed: &BTreeMap<StorageId, Bytes>) -> Trace {
         let mut run = Trace {

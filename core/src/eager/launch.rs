@@ -52,6 +52,11 @@ impl Launch {
         self.kernel.bytes(self.dtype.size())
     }
 
+    /// The same wherever it is among the events of the run, and whether it is assumed.
+    fn anywhere(&self) -> (Self, bool) {
+        (Self { event: 0, assumed_for: None, ..self.clone() }, self.is_assumed())
+    }
+
     /// Whether no rule states this kernel: it is assumed from the tensor that the operator allocates.
     pub const fn is_assumed(&self) -> bool {
         self.assumed_for.is_some()
@@ -84,6 +89,33 @@ impl Launches {
     /// Those of a steady iteration.
     pub fn of_steady(&self) -> impl Iterator<Item = &Launch> {
         self.list.iter().filter(|launch| launch.iteration == self.steady)
+    }
+
+    /// Those of a steady step with so many micro-batches, of which `recorded` ran: the last has the number of all that
+    /// did not run. `None` where the last two do not launch the same.
+    pub(crate) fn with_batches(&self, recorded: u64, batches: u64) -> Option<Self> {
+        let again = batches.checked_sub(recorded)?;
+        let mut list: Vec<Launch> = self.of_steady().cloned().collect();
+        let end = list.iter().position(|launch| launch.phase == Phase::Optimizer)?;
+        let phases = list.iter().take(end).map(|launch| launch.phase);
+        let before = std::iter::once(Phase::ZeroGrad).chain(phases.clone());
+        let begins = |(_, (phase, before)): &(usize, (Phase, Phase))| {
+            *phase == Phase::Forward && *before != Phase::Forward
+        };
+        let starts = phases.zip(before).enumerate().filter(begins).map(|(at, _)| at);
+        let starts: Vec<usize> = starts.collect();
+        let [.., one, other] = *starts else { return None };
+        let is_recorded = u64::try_from(starts.len()) == Ok(recorded);
+        let (earlier, later) = (list.get(one..other)?, list.get(other..end)?);
+        if !is_recorded
+            || !earlier.iter().map(Launch::anywhere).eq(later.iter().map(Launch::anywhere))
+        {
+            return None;
+        }
+        for launch in list.get_mut(other..end)? {
+            launch.times = launch.times.saturating_mul(again.saturating_add(1));
+        }
+        Some(Self { list, labels: self.labels.clone(), steady: self.steady, passes: Vec::new() })
     }
 
     /// The kernels that read the prompts and choose the first token.

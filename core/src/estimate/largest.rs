@@ -77,8 +77,10 @@ impl BatchLine {
         let at = |limit| crossing(&self.reserved, &[], limit);
         let capacities = || device::all().iter().map(|device| device.capacity);
         // A batch of one is a special case: nothing has to be copied to lie in one piece.
-        let low = at(capacities().min()?).unwrap_or_default().max(2);
-        let top = at(capacities().max()?.times(2)).filter(|&top| top < ABSURD)?.max(low + 2);
+        let low = at(capacities().min()?).unwrap_or_default();
+        // Samples may be so small that no card is ever full: a search ends there.
+        let low = low.clamp(2, LargestBatch::LIMIT.div_euclid(2));
+        let top = at(capacities().max()?.times(2))?.max(low + 2).min(LargestBatch::LIMIT);
         // A batch that was run before is had for nothing.
         let mut known = self.reserved.iter().rev().map(|(size, _)| *size);
         let is_between = |size: &u64| low < *size && *size < top;
@@ -135,6 +137,8 @@ pub(super) struct Simulated<'a> {
     pub(super) config: Config,
     pub(super) device: &'static Device,
     pub(super) stages: &'a mut Stages,
+    /// Whether micro-batches that are alike are recorded all the same.
+    pub(super) is_whole: bool,
 }
 
 impl Simulated<'_> {
@@ -144,7 +148,13 @@ impl Simulated<'_> {
         let micro_batches = self.config.micro_batches();
         let batch = batch.div_ceil(micro_batches.max(1)).saturating_mul(micro_batches.max(1));
         self.config.dims.insert(self.batch.to_owned(), batch);
-        match self.stages.on(self.model, &self.config, self.device) {
+        let Self { model, config, device, stages, is_whole, .. } = self;
+        let run = if *is_whole {
+            stages.on(model, config, device)
+        } else {
+            stages.peaks_on(model, config, device)
+        };
+        match run {
             Ok(run) => Ok(Some(run)),
             Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
             Err(error) => Err(error),
@@ -174,7 +184,8 @@ impl Model {
         // The line is that of all devices: figures of one card, such as its capacity, have no part in it.
         config.forget_the_card();
         let here = Room::of(device, &config).limit();
-        let mut runs = Simulated { model: self, batch: &batch.name, config, device, stages };
+        let mut runs =
+            Simulated { model: self, batch: &batch.name, config, device, stages, is_whole: false };
         let mut next = Some(USUAL);
         for _ in 0..2 {
             let Some(size) = next else { break };
@@ -253,7 +264,8 @@ impl Model {
             }
         }
         let (model, batch, config) = (self, &*batch.name, config.clone());
-        brackets.search(&room, &mut Simulated { model, batch, config, device, stages })
+        let is_whole = false;
+        brackets.search(&room, &mut Simulated { model, batch, config, device, stages, is_whole })
     }
 }
 
@@ -435,7 +447,7 @@ impl<'a> Bracket<'a> {
         let found = found.unwrap_or_default();
         let next = found.saturating_add(1);
         match rehearsal.exact() {
-            Some((low, top)) if low <= found && next <= top => {
+            Some((low, top)) if low <= found && (next <= top || next == ABSURD) => {
                 (self.fits, self.fails) = (found, next);
             }
             // The smallest batch that it knows ends badly.

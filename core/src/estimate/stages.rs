@@ -14,11 +14,12 @@
 //! never wrong; the oldest is forgotten.
 
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use super::forecast::{Forecast, Rehearsal};
 use super::{Model, Recovered, Run, Shaped};
-use crate::allocator::{self, Conf, Replay, Series, Settings};
+use crate::allocator::{self, Conf, RECORDED, Repeats, Replay, Series, Settings, replay_repeated};
 use crate::bytes::Bytes;
 use crate::config::{Config, Stage};
 use crate::device::{Device, Room};
@@ -36,6 +37,8 @@ pub struct Stages {
     runs: Vec<Known>,
     /// Of one configuration, without its batch.
     forecasts: Vec<(Config, Forecast)>,
+    /// Of which there is none, with the hardware and the batches of their runs.
+    failed: Vec<(Config, Hardware, [u64; 3])>,
     made: Made,
 }
 
@@ -54,6 +57,10 @@ pub struct Made {
     pub runs: usize,
     /// COUNT: replays without a limit.
     pub replays: usize,
+    /// COUNT: forecasts of all batches.
+    pub forecasts: usize,
+    /// COUNT: forecasts that failed, so that searches simulate each batch that they try.
+    pub failed_forecasts: usize,
 }
 
 /// A run that was recorded.
@@ -70,10 +77,15 @@ struct Known {
 struct Variant {
     /// Where it is not that of the run.
     trace: Option<Trace>,
-    replays: RefCell<Vec<(Settings, Rc<Replay>)>>,
+    replays: RefCell<Vec<(Played, Rc<Replay>)>>,
     /// The peaks without workspaces of convolutions.
-    least: RefCell<Vec<(Settings, Option<Band>)>>,
+    least: RefCell<Vec<(Played, Option<Band>)>>,
+    /// Its micro-batches, if they can stand for more.
+    repeats: RefCell<Vec<(NonZeroU64, Option<Rc<Repeats>>)>>,
 }
+
+/// Settings of the allocator, without limits, and the micro-batches of a step, of which the run may have fewer.
+type Played = (Settings, NonZeroU64);
 
 /// A run on one device.
 #[derive(Clone, Debug)]
@@ -84,6 +96,10 @@ pub(crate) struct OnDevice {
     pub(super) unlimited: Rc<Replay>,
     pub(super) room: Room,
     pub(super) device: &'static Device,
+    /// Micro-batches of a step.
+    batches: NonZeroU64,
+    /// Those of the run, where they stand for more.
+    repeats: Option<Rc<Repeats>>,
 }
 
 impl Stages {
@@ -104,12 +120,14 @@ impl Stages {
     ) -> Result<OnDevice, Error> {
         let (room, settings) = limits(config, device)?;
         let (run, variant) = self.variant(model, config, device)?;
-        let unlimited = variant.replayed(&settings).unwrap_or_else(|| {
+        let (batches, repeats) = (config.accumulate, None);
+        let played = (settings.without_limits(), batches);
+        let unlimited = variant.replayed(&played).unwrap_or_else(|| {
             let replay = allocator::replay(variant.trace(&run), &settings, None);
             self.made.replays += 1;
-            variant.keep(&settings, replay)
+            variant.keep(played, replay)
         });
-        Ok(OnDevice { run, variant, settings, unlimited, room, device })
+        Ok(OnDevice { run, variant, settings, unlimited, room, device, batches, repeats })
     }
 
     /// The same, and the bytes after each event.
@@ -123,8 +141,36 @@ impl Stages {
         let (run, variant) = self.variant(model, config, device)?;
         let (replay, series) = allocator::replay_series(variant.trace(&run), &settings, None);
         self.made.replays += 1;
-        let unlimited = variant.keep(&settings, replay);
-        Ok((OnDevice { run, variant, settings, unlimited, room, device }, series))
+        let (batches, repeats) = (config.accumulate, None);
+        let unlimited = variant.keep((settings.without_limits(), batches), replay);
+        let on = OnDevice { run, variant, settings, unlimited, room, device, batches, repeats };
+        Ok((on, series))
+    }
+
+    /// The same where only peaks and the end are asked for: micro-batches that are alike are recorded once.
+    pub(super) fn peaks_on(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &'static Device,
+    ) -> Result<OnDevice, Error> {
+        let Some(short) = config.with_fewer_batches(RECORDED) else {
+            return self.on(model, config, device);
+        };
+        let (room, settings) = limits(config, device)?;
+        let (run, variant) = self.variant(model, &short, device)?;
+        let batches = config.accumulate;
+        let Some(repeats) = variant.repeated(&run, batches) else {
+            return self.on(model, config, device);
+        };
+        let played = (settings.without_limits(), batches);
+        let unlimited = variant.replayed(&played).unwrap_or_else(|| {
+            let replay = replay_repeated(variant.trace(&run), &repeats, &settings, None);
+            self.made.replays += 1;
+            variant.keep(played, replay)
+        });
+        let repeats = Some(repeats);
+        Ok(OnDevice { run, variant, settings, unlimited, room, device, batches, repeats })
     }
 
     /// The run of a configuration on a device: a known one, if it would be the same there.
@@ -177,6 +223,22 @@ impl Stages {
         Ok(run.launches.clone().unwrap_or_default())
     }
 
+    /// The kernels of a steady step on a device: of micro-batches that are alike, one has the number of all.
+    pub(super) fn launches_of_step(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+    ) -> Result<Rc<Launches>, Error> {
+        if let Some(short) = config.with_fewer_batches(RECORDED) {
+            let recorded = self.launches(model, &short, device, false)?;
+            if let Some(all) = recorded.with_batches(RECORDED, config.accumulate.get()) {
+                return Ok(Rc::new(all));
+            }
+        }
+        self.launches(model, config, device, false)
+    }
+
     /// Records a run, with its kernels where they are asked for.
     fn record(
         &mut self,
@@ -217,28 +279,59 @@ impl Stages {
         without.dims.remove(batch);
         let mut known = self.forecasts.iter();
         let known = known.position(|(config, known)| *config == without && known.is_of(&hardware));
-        let at = known.or_else(|| {
-            let mut probe = config.clone();
-            let mut run = |size| {
-                probe.dims.insert(batch.to_owned(), size);
-                self.variant(model, &probe, device).map(|(run, _)| run).ok()
-            };
-            let [low, middle, top] = sizes;
-            let (few, some, many) = (run(low)?, run(middle)?, run(top)?);
-            let mut forecast = Forecast::of(sizes, [&few, &some, &many]);
-            let more = low.midpoint(middle);
-            if more > low && !forecast.as_ref().is_some_and(Forecast::is_straight) {
-                // Few samples may take other kernels.
-                let few = run(more)?;
-                forecast = Forecast::of([more, middle, top], [&few, &some, &many]).or(forecast);
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let key = (without, hardware, sizes);
+            if self.failed.contains(&key) {
+                return None;
             }
+            let short = config.with_fewer_batches(RECORDED);
+            let short = short.and_then(|short| {
+                self.forecast(model, &short, device, (batch, sizes), Some(config.accumulate))
+            });
+            let made = short.or_else(|| self.forecast(model, config, device, (batch, sizes), None));
             // Those of the newest configuration are kept, one for each kind of hardware.
-            self.forecasts.retain(|(config, _)| *config == without);
-            self.forecasts.push((without, forecast?));
-            self.forecasts.len().checked_sub(1)
-        });
-        let (_, forecast) = self.forecasts.get_mut(at?)?;
+            self.forecasts.retain(|(config, _)| *config == key.0);
+            self.failed.retain(|(config, ..)| *config == key.0);
+            let Some(forecast) = made else {
+                self.made.failed_forecasts += 1;
+                self.failed.push(key);
+                return None;
+            };
+            self.made.forecasts += 1;
+            self.forecasts.push((key.0, forecast));
+            self.forecasts.len().checked_sub(1)?
+        };
+        let (_, forecast) = self.forecasts.get_mut(at)?;
         Some(Rehearsal::on(forecast, hardware, settings, room))
+    }
+
+    /// A forecast from runs of a configuration, which may have fewer micro-batches than those that it stands for.
+    fn forecast(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+        (batch, sizes): (&str, [u64; 3]),
+        stands_for: Option<NonZeroU64>,
+    ) -> Option<Forecast> {
+        let mut probe = config.clone();
+        let mut run = |size| {
+            probe.dims.insert(batch.to_owned(), size);
+            self.variant(model, &probe, device).map(|(run, _)| run).ok()
+        };
+        let count = stands_for.map(NonZeroU64::get);
+        let [low, middle, top] = sizes;
+        let (few, some, many) = (run(low)?, run(middle)?, run(top)?);
+        let forecast = Forecast::of(sizes, [&few, &some, &many], count);
+        let more = low.midpoint(middle);
+        if more > low && !forecast.as_ref().is_some_and(Forecast::is_straight) {
+            // Few samples may take other kernels.
+            let few = run(more)?;
+            return Forecast::of([more, middle, top], [&few, &some, &many], count).or(forecast);
+        }
+        forecast
     }
 
     fn shaped(&mut self, model: &Model, config: &Config) -> Result<Rc<Shaped>, Error> {
@@ -339,25 +432,36 @@ impl Known {
 
 impl Variant {
     fn new(trace: Option<Trace>) -> Self {
-        Self { trace, replays: RefCell::default(), least: RefCell::default() }
+        let (replays, least, repeats) = Default::default();
+        Self { trace, replays, least, repeats }
     }
 
     fn trace<'t>(&'t self, run: &'t Run) -> &'t Trace {
         self.trace.as_ref().unwrap_or(&run.trace)
     }
 
-    /// What it reaches under settings of the allocator, if that was replayed.
-    fn replayed(&self, settings: &Settings) -> Option<Rc<Replay>> {
-        let settings = settings.without_limits();
+    /// How its micro-batches stand for more; `None` where they are not alike.
+    fn repeated(&self, run: &Run, batches: NonZeroU64) -> Option<Rc<Repeats>> {
+        let mut known = self.repeats.borrow_mut();
+        if let Some((_, repeats)) = known.iter().find(|(count, _)| *count == batches) {
+            return repeats.clone();
+        }
+        let repeats = Repeats::of_run(self.trace(run), batches).map(Rc::new);
+        known.push((batches, repeats.clone()));
+        repeats
+    }
+
+    /// What it reaches, if that was replayed.
+    fn replayed(&self, played: &Played) -> Option<Rc<Replay>> {
         let replays = self.replays.borrow();
-        let known = replays.iter().find(|(known, _)| *known == settings);
+        let known = replays.iter().find(|(known, _)| known == played);
         known.map(|(_, replay)| Rc::clone(replay))
     }
 
-    fn keep(&self, settings: &Settings, replay: Replay) -> Rc<Replay> {
-        self.replayed(settings).unwrap_or_else(|| {
+    fn keep(&self, played: Played, replay: Replay) -> Rc<Replay> {
+        self.replayed(&played).unwrap_or_else(|| {
             let replay = Rc::new(replay);
-            self.replays.borrow_mut().push((settings.without_limits(), Rc::clone(&replay)));
+            self.replays.borrow_mut().push((played, Rc::clone(&replay)));
             replay
         })
     }
@@ -389,14 +493,27 @@ impl OnDevice {
 
     /// The peaks over the run, had no convolution taken a workspace; `None` where none takes one.
     pub(super) fn without_workspaces(&self) -> Option<Band> {
-        let settings = self.settings.without_limits();
+        let played = (self.settings.without_limits(), self.batches);
         let mut least = self.variant.least.borrow_mut();
-        if let Some((_, known)) = least.iter().find(|(known, _)| *known == settings) {
+        if let Some((_, known)) = least.iter().find(|(known, _)| *known == played) {
             return *known;
         }
-        let found = Band::without_workspaces(self.trace(), &self.settings);
-        least.push((settings, found));
+        let found = match self.repeats {
+            None => Band::without_workspaces(self.trace(), &self.settings),
+            // Batches that are alike take scratch for the same operators: without it they are alike, too.
+            Some(_) => self.trace().without_workspaces().and_then(|trace| {
+                let repeats = Repeats::of_run(&trace, self.batches)?;
+                Some(Band::of(&replay_repeated(&trace, &repeats, &self.settings, None)))
+            }),
+        };
+        least.push((played, found));
         found
+    }
+
+    /// Whether it has fewer micro-batches than it stands for.
+    #[cfg(test)]
+    pub(super) const fn stands_for_more(&self) -> bool {
+        self.repeats.is_some()
     }
 
     /// The peaks over the run.
@@ -408,8 +525,8 @@ impl OnDevice {
     pub(crate) fn verdict(&self) -> DeviceVerdict {
         let place = (self.device, &self.room);
         let least = self.without_workspaces();
-        let mut judged =
-            DeviceVerdict::of(self.trace(), &self.settings, &self.unlimited, least, place);
+        let limited = || self.limited();
+        let mut judged = DeviceVerdict::of(self.trace(), &self.unlimited, limited, least, place);
         if self.run.is_open() {
             judged.verdict = judged.verdict.of_lower_bound();
             judged.forget_interval();
@@ -419,6 +536,10 @@ impl OnDevice {
 
     /// The peaks over the run within the memory of the device.
     pub(super) fn limited(&self) -> Replay {
-        allocator::replay(self.trace(), &self.settings, Some(self.room.left()))
+        let limit = Some(self.room.left());
+        match &self.repeats {
+            Some(repeats) => replay_repeated(self.trace(), repeats, &self.settings, limit),
+            None => allocator::replay(self.trace(), &self.settings, limit),
+        }
     }
 }

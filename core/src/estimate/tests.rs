@@ -1,4 +1,5 @@
-//! Loops of which a few trips stand for all make the events of loops that are written out.
+//! Loops of which a few trips stand for all make the events of loops that are written out, and three micro-batches end
+//! as all of a step do.
 
 use super::*;
 use std::num::NonZeroU64;
@@ -8,6 +9,7 @@ use crate::device;
 use crate::eager::{Launch, Runtime};
 use crate::formats::catalogue;
 use crate::step::head_loss;
+use crate::time::{Gpu, StepTime};
 use crate::trace::{Event, Phase};
 
 const TWICE: NonZeroU64 = NonZeroU64::MIN.saturating_add(1);
@@ -232,4 +234,41 @@ fn a_few_trips_stand_for_all() {
         }",
         120,
     );
+}
+
+/// Where micro-batches are alike, three stand for all: each device ends the same, and a step takes as long.
+#[test]
+fn three_micro_batches_end_as_all() {
+    for (name, settings, batch) in [
+        ("bert-tiny", "accumulate=7", 8),
+        ("bert-tiny", "accumulate=5 loop=function lora=all-linear checkpoint=blocks", 64),
+        ("gpt2", "accumulate=4 precision=bf16 alloc-conf=expandable_segments:True", 28),
+        ("resnet18", "accumulate=6 precision=amp-bf16 batches=prefetched", 200),
+        ("resnet18", "accumulate=9 optimizer=sgd-momentum", 440),
+    ] {
+        let entry = catalogue::find(name).expect("the catalogue has it");
+        let model = open_named(&entry).expect("it opens");
+        let mut config = model.defaults().clone();
+        for setting in settings.split_whitespace() {
+            let (name, value) = setting.split_once('=').expect("a value");
+            config.set(name, value).expect("a setting");
+        }
+        config.dims.insert("batch".to_owned(), batch);
+        let config = model.own_dims(&config).expect("it has a batch");
+        let (mut short, mut whole) = (Stages::default(), Stages::default());
+        for id in ["t4", "rtx-4090", "h100-80gb"] {
+            let device = device::find(id).expect("a device");
+            let found = short.peaks_on(&model, &config, device).expect("it runs");
+            assert!(found.stands_for_more(), "{name} {settings}: all micro-batches ran");
+            let all = whole.on(&model, &config, device).expect("it runs");
+            assert_eq!(found.verdict(), all.verdict(), "{name} {settings} on {id}");
+            let least = [&found, &all].map(OnDevice::without_workspaces);
+            assert_eq!(least[0], least[1], "{name} {settings} on {id}");
+            let gpu = Gpu::of(device).expect("it has rates");
+            let one = short.launches_of_step(&model, &config, device).expect("it runs");
+            let other = whole.launches(&model, &config, device, false).expect("it runs");
+            assert!(one.list.len() < other.of_steady().count(), "{name} {settings}: all ran");
+            assert_eq!(StepTime::of(&one, gpu), StepTime::of(&other, gpu), "{name} on {id}");
+        }
+    }
 }

@@ -53,7 +53,7 @@ impl<'a> Timings<'a> {
         let is_parallel = self.config.is_parallel();
         let ranks = is_parallel.then(|| self.config.ranks()).transpose()?;
         let (gpus, readers) = ranks.map_or((1, 1), |ranks| (ranks.all(), ranks.readers()));
-        let launches = self.launches(device)?;
+        let launches = self.stages.launches_of_step(self.model, &self.config, device)?;
         let time = StepTime::of(&launches, gpu);
         let samples = samples.saturating_mul(readers);
         let tokens = tokens.map(|tokens| tokens.saturating_mul(readers));

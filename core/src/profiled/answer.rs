@@ -41,7 +41,8 @@ impl Card {
     fn verdict(&self, prediction: &Prediction) -> DeviceVerdict {
         let Prediction { trace, replay, .. } = prediction;
         let least = Band::without_workspaces(trace, &self.settings);
-        DeviceVerdict::of(trace, &self.settings, replay, least, (self.device, &self.room))
+        let limited = || allocator::replay(trace, &self.settings, Some(self.room.left()));
+        DeviceVerdict::of(trace, replay, limited, least, (self.device, &self.room))
     }
 }
 

@@ -47,18 +47,19 @@ impl DeviceVerdict {
     }
 
     /// How a run ends: by its peaks where memory had no limit, if they stay below the capacity,
-    /// else by what happens at the limit. `least` are its peaks without workspaces of convolutions.
+    /// else by what happens at the limit, where `limited` replays it. `least` are its peaks without workspaces of
+    /// convolutions.
     pub(crate) fn of(
         trace: &Trace,
-        settings: &Settings,
         unlimited: &Replay,
+        limited: impl FnOnce() -> Replay,
         least: Option<Band>,
         (device, room): (&Device, &Room),
     ) -> Self {
         let doubt = room.doubt_of(unlimited.reserved.bytes, least.map(|least| least.reserved));
         let mut verdict = Self::by_peak(&doubt, device, room);
         if verdict.verdict.fails() {
-            let limited = allocator::replay(trace, settings, Some(room.left()));
+            let limited = limited();
             if limited.out_of_memory.is_none() {
                 // The chance is that of a run without flushes.
                 (verdict.verdict, verdict.chance) = (Verdict::FitsAfterFlush, None);
@@ -73,11 +74,13 @@ impl DeviceVerdict {
 impl Band {
     /// The peaks of a run whose convolutions take no workspaces; `None` where they never take any.
     pub(crate) fn without_workspaces(trace: &Trace, settings: &Settings) -> Option<Self> {
-        let is_workspace = |storage: &Storage| trace.is_convolution_workspace(storage);
-        trace.storages.iter().any(is_workspace).then(|| {
-            let replay = allocator::replay(&trace.without(is_workspace), settings, None);
-            Self { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
-        })
+        let without = trace.without_workspaces()?;
+        Some(Self::of(&allocator::replay(&without, settings, None)))
+    }
+
+    /// The peaks of a replay.
+    pub(crate) const fn of(replay: &Replay) -> Self {
+        Self { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
     }
 }
 

@@ -1,12 +1,9 @@
 //! The script of a run as lines, written by a function for each workload; `Process` runs lines in order.
 
-use crate::config::{Batches, Config, Outputs, Workload, ZeroGrad};
+use crate::config::{Batches, Config, MOST_BATCHES, Outputs, Workload, ZeroGrad};
 use crate::eager::Mode;
 use crate::error::{Error, ErrorKind};
 use crate::trace::Phase;
-
-/// COUNT: batches of one step, at most; from the third on they are alike.
-const MOST_BATCHES: u64 = 256;
 
 /// The only batch of the training loop, and the variables of its results. A loop that brings all batches of a step
 /// first has the others in the slots behind it.

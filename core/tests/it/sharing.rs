@@ -47,7 +47,7 @@ fn a_stage_is_computed_again_only_where_what_it_depends_on_changed() {
         let before = stages.made();
         let device = config.device.clone();
         model.verdict(&config, &device, &mut stages).expect("it is estimated");
-        let Made { shapes, programs, runs, replays } = stages.made();
+        let Made { shapes, programs, runs, replays, .. } = stages.made();
         let made = (
             shapes - before.shapes,
             programs - before.programs,
@@ -95,7 +95,7 @@ fn a_setting_changes_nothing_before_the_stage_that_it_enters() {
                 let before = stages.made();
                 // An error comes from the stage that the setting enters.
                 model.verdict(config, &config.device, &mut stages).ok();
-                let Made { shapes, programs, runs, replays } = stages.made();
+                let Made { shapes, programs, runs, replays, .. } = stages.made();
                 [
                     (Stage::Shape, shapes - before.shapes),
                     (Stage::Program, programs - before.programs),
