@@ -71,7 +71,7 @@ impl Model {
     }
 }
 
-/// A training recipe, as a release of PyTorch understands it.
+/// A training recipe, as a release of `PyTorch` understands it.
 fn recipe_in(text: &str, pytorch: Option<&str>) -> PyResult<Recipe> {
     let pytorch: Option<PyTorch> =
         pytorch.map(str::parse).transpose().map_err(|error| raised(&error))?;

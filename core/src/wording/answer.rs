@@ -174,8 +174,9 @@ fn on_ranks(report: &Report, need: Part) -> Sentence {
     let config = &report.config;
     // Whole parameters are shared out, so the ranks of ZeRO-1 differ.
     let differ = config.data_parallel == DataParallel::Zero1;
-    match config.rank.0.or(differ.then_some(0)) {
+    match config.rank.0 {
         Some(rank) => Sentence::of("{need} on rank {rank}").with("rank", rank),
+        None if differ => Sentence::of("{need} on rank {rank}").with("rank", 0_u64),
         None => Sentence::of("{need} on each"),
     }
     .with("need", need)
