@@ -405,32 +405,30 @@ fn all_devices(times: &mut Times) -> Result<()> {
     Ok(())
 }
 
-/// The largest batches of all devices for chains of more and more blocks, and the forecasts that failed: a search without
-/// one simulates each batch that it tries.
+/// The largest batches of all devices for chains of more and more layers, and the forecasts that failed: a search
+/// without one simulates each batch that it tries.
 fn searched_chains(times: &mut Times) -> Result<()> {
-    println!(
-        "\nsearches on all devices: milliseconds, and forecasts that were made and that failed"
-    );
-    for ((name, input, block), nodes) in CHAINS.iter().zip([6, 15]) {
-        for count in [1000, 2000, 4000] {
-            let bytes = chain(count / nodes, input, *block);
-            let model = highwater_core::open(&mut bytes.as_slice(), name)?;
-            let config = Config::default();
-            let mut stages = Stages::default();
-            let start = Instant::now();
-            let line = model.batch_line(&config, &mut stages);
-            for device in device::all() {
-                drop(black_box(model.largest_batch(&config, device.id, &line, &mut stages)));
-            }
-            let (time, made) = (start.elapsed(), stages.made());
-            times.note(format!("{name}, {count} nodes, searches"), time);
-            println!(
-                "{name:<10} {count:>5} {:>9} {:>9} {:>6}",
-                milliseconds(time),
-                made.forecasts,
-                made.failed_forecasts
-            );
+    println!("\nsearches on all devices: milliseconds, searches, forecasts made and failed");
+    for count in [1000, 2000, 4000] {
+        let layers = "  - linear: 4\n  - gelu\n".repeat(count / 2);
+        let spec = format!("input: [N, 4]\nlayers:\n{layers}");
+        let model = highwater_core::open(&mut spec.as_bytes(), "chain.yaml")?;
+        let config = Config::default();
+        let mut stages = Stages::default();
+        let (start, mut found) = (Instant::now(), 0_usize);
+        let line = model.batch_line(&config, &mut stages);
+        for device in device::all() {
+            let largest = model.largest_batch(&config, device.id, &line, &mut stages)?;
+            found += usize::from(largest.is_some());
         }
+        let (time, made) = (start.elapsed(), stages.made());
+        times.note(format!("chain, {count} layers, searches"), time);
+        println!(
+            "{count:>5} {:>9} {found:>6} {:>9} {:>6}",
+            milliseconds(time),
+            made.forecasts,
+            made.failed_forecasts
+        );
     }
     Ok(())
 }

@@ -33,7 +33,8 @@ def of(module: Any) -> tuple[torch.nn.Module, Settings, list[str]]:
     if parts and not is_compiled:
         names = ", ".join(f"`{name}`" for name in parts[:NAMED])
         more = f" and {len(parts) - NAMED} more" if len(parts) > NAMED else ""
-        notes.append(f"{names}{more} are compiled and the module is not; the estimate has nothing compiled")
+        are = "is" if len(parts) == 1 else "are"
+        notes.append(f"{names}{more} {are} compiled, and the module is not; the estimate has nothing compiled")
     blocks = _checkpointed(module)
     if any(blocks.values()):
         settings["checkpoint"] = "blocks"

@@ -281,6 +281,12 @@ def test_a_trainer_of_an_fp32_model_needs_what_the_model_does(tmp_path: Path) ->
     assert at_peak["optimizer_state"] == 2 * parameters
 
 
+def test_a_trainer_that_compiles_is_no_guess(tmp_path: Path) -> None:
+    estimate = highwater.estimate(trainer(tmp_path, torch_compile=True), device="t4")
+    assert estimate.config["compile"] == "inductor"
+    assert not [note for note in estimate.diagnostics if "torch_compile" in note]
+
+
 def test_weight_decay_can_be_switched_off() -> None:
     by_name = highwater.estimate("resnet18", batch=8)
     assert by_name.config["weight_decay"]
@@ -346,7 +352,7 @@ def test_a_module_that_runs_in_a_way_that_is_not_known_is_refused() -> None:
 def test_parts_of_a_module_that_run_otherwise_are_told() -> None:
     net = Net()
     net.first.compile()
-    with pytest.warns(UserWarning, match="`first` are compiled and the module is not"):
+    with pytest.warns(UserWarning, match="`first` is compiled, and the module is not"):
         estimate = highwater.estimate(net, X)
     assert estimate.config["compile"] == "none"
     module = checkpointed(False)

@@ -33,7 +33,7 @@ pub(super) const TRAINING: &[Row] = &[
     row(&["do_eval"], Fills(Slot::Evaluation, as_::flag)),
     row(&["eval_on_start"], Nothing),
     row(&["torch_compile"], Fills(Slot::Compile, as_::flag)),
-    row(&["torch_compile_backend", "torch_compile_mode"], Absent(Why::CompileMode)),
+    row(&["torch_compile_backend", "torch_compile_mode"], Reads(compiled_by)),
     row(&["auto_find_batch_size"], Absent(Why::ChangingBatch)),
     row(&["neftune_noise_alpha"], Slight(Why::Noise)),
     row(&["label_smoothing_factor"], Absent(Why::OtherLoss)),
@@ -358,6 +358,16 @@ fn liger(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
         }
         Some(false) => draft.idle.push(entry.key.clone()),
         None => draft.unread(&entry.key),
+    }
+    Ok(())
+}
+
+/// What compiles, and how: either one by itself also switches compilation on.
+fn compiled_by(draft: &mut Draft, entry: &Entry) -> Result<(), Error> {
+    match entry.value.word().as_deref() {
+        Some("inductor" | "default") => draft.fill(Slot::Compile, "on", &entry.key),
+        _ if entry.value.is_off() => draft.idle.push(entry.key.clone()),
+        _ => draft.absent(Why::CompileMode, &entry.key),
     }
     Ok(())
 }

@@ -23,7 +23,9 @@ impl StepTime {
         let share = (self.unfitted.device.0.saturating_add(exposed) as f64 / all).min(1.0);
         let factor = 1.0 + constants.interval + constants.interval_unfitted * share;
         let step = self.step().0 as f64 / PER_MICROSECOND;
-        (Picoseconds::of(step / factor), Picoseconds::of(step * factor))
+        // No step is shorter than the loader takes for its samples.
+        let least = Picoseconds::of(step / factor).max(self.loader);
+        (least, Picoseconds::of(step * factor))
     }
 }
 
