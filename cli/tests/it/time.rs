@@ -136,7 +136,7 @@ fn a_slow_loader_leaves_the_gpu_idle() {
     let outcome = highwater(&["time", &model, "--batch", "32", "--device", "t4", "--loader", "10"]);
     let shown: Vec<&str> = outcome.stdout.lines().take(3).collect();
     expect![[r#"
-        A step takes 3.20 s on T4 (2.05 s to 4.99 s in nine of ten runs): 10.0 samples per second.
+        A step takes 3.20 s on T4 (3.20 s to 4.99 s in nine of ten runs): 10.0 samples per second.
         The GPU computes 9 % of that time; most of the step waits for the data loader.
         SM active 8 %, SM occupancy 5 %, tensor active 0 %, DRAM active 3 %, as DCGM averages them."#]]
     .assert_eq(&shown.join("\n"));
