@@ -38,7 +38,6 @@ use crate::model::protocol::{
     self, Estimate, Fault, Finding, FromWorker, OpenDim, Others, SearchOutcome, ToWorker, Trend,
 };
 use crate::model::times::Times;
-use crate::page::engine::BEGUN;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -244,7 +243,7 @@ impl Desk {
         match message {
             ToWorker::Open { generation, name, config, wanted, edited } => {
                 // Fails only for values that cannot be cloned, and numbers always can.
-                drop(scope().post_message(&JsValue::from_f64(BEGUN)));
+                drop(scope().post_message(&JsValue::from_f64(protocol::BEGUN)));
                 let wanted = wanted.map(|wanted| *wanted);
                 let request = Request { generation, name, config, wanted, edited, text: None };
                 self.read(request, attached);

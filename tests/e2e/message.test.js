@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import {
   SCREENS,
   accessibilityFaults,
+  answered,
   chooseExample,
   deviceField,
   dropFile,
@@ -94,6 +95,7 @@ test('with the model its place in the step is found, with the batch that it had'
   const { page, errors } = await openExample(browser, 'ResNet-50');
   await paste(page, MESSAGE);
   await card(page).waitFor();
+  await answered(page);
   for (const [name, size] of Object.entries(SCREENS)) {
     await page.setViewportSize(size);
     assert.ok(await isInSight(page, '.headline-lead'), `${name}: the message pushes the answer off the first screen`);

@@ -23,6 +23,9 @@ use wasm_split_helpers::SplitLoaderError;
 use crate::model::explained::{Explained, Sought};
 use crate::model::times::Times;
 
+/// What the worker sends when it begins to open something; a share of what was read is no less than 0.
+pub(crate) const BEGUN: f64 = -1.0;
+
 /// Why an input or its settings were refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {

@@ -41,8 +41,6 @@ use super::{embed, link};
 const QUIET: u32 = 300;
 /// COUNT: milliseconds that a worker may be busy with something else when an input is opened; then another opens it.
 const PATIENCE: u32 = 1500;
-/// What the worker sends when it begins to open something; a share of what was read is no less than 0.
-pub(crate) const BEGUN: f64 = -1.0;
 
 /// Something else is on the page: whoever reads or listens begins with its answer. A page inside
 /// another one leaves the focus where it is.
