@@ -3,11 +3,13 @@
 // A test waits for the state that it asks about, never for a time, and never for "something changed": a busy
 // machine shows states in another order. `answered` waits for the answer to what is set now.
 
+import assert from 'node:assert/strict';
 import { accessSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, delimiter, join } from 'node:path';
 import { after, afterEach, before, beforeEach } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { inflateRawSync } from 'node:zlib';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 import { serveDist } from './server.js';
@@ -353,4 +355,11 @@ export async function accessibilityFaults(page) {
     const places = nodes.map((node) => node.target.join(' ')).join(', ');
     return `${id}: ${help} (${places})`;
   });
+}
+
+/** The state in an address. */
+export function stateOf(url) {
+  const fragment = new URL(url).hash.slice(1);
+  assert.match(fragment, /^v1\.[\w-]+$/);
+  return JSON.parse(inflateRawSync(Buffer.from(fragment.slice(3), 'base64url')).toString());
 }

@@ -3,44 +3,31 @@
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { inflateRawSync } from 'node:zlib';
 import { test } from 'node:test';
-import { answered, dropFile, openExample, openPage, opened, paste, unfoldMessage, until, useBrowser } from './browser.js';
+import {
+  answered,
+  dropFile,
+  openExample,
+  openPage,
+  opened,
+  paste,
+  stateOf,
+  unfoldMessage,
+  until,
+  useBrowser,
+} from './browser.js';
+import { AXOLOTL, SMI } from './pasted.js';
 
 const browser = useBrowser();
 
-const SMI = `+-----------------------------------------------------------------------------+
-| NVIDIA-SMI 450.51.05    Driver Version: 450.51.05    CUDA Version: 11.0     |
-|-------------------------------+----------------------+----------------------+
-| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
-| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
-|===============================+======================+======================|
-|   0  NVIDIA GeForce RTX 4070 ...  Off  | 00000000:00:1E.0 Off |                    0 |
-| N/A   34C    P0    26W /  70W |    742MiB /  8188MiB |      0%      Default |
-+-------------------------------+----------------------+----------------------+
-`;
-
-const SMI_T4 = SMI.replace('NVIDIA GeForce RTX 4070 ...  Off', 'Tesla T4            Off').replace(
-  ' 742MiB /  8188MiB',
+/** The same on a laptop whose GPU is not in the table. */
+const SMI_UNKNOWN = SMI.replace('Tesla T4            Off', 'NVIDIA GeForce RTX 4070 ...  Off').replace(
   '2548MiB / 15109MiB',
+  ' 742MiB /  8188MiB',
 );
 
-const AXOLOTL = `base_model: meta-llama/Llama-3.2-1B
-load_in_4bit: true
-adapter: qlora
-lora_r: 16
-lora_target_linear: true
-sequence_len: 512
-micro_batch_size: 2
-optimizer: adamw_bnb_8bit
-`;
-
 /** The settings in an address that are not the defaults. */
-function settingsOf(url) {
-  const packed = new URL(url).hash.slice('#v1.'.length);
-  const state = packed ? inflateRawSync(Buffer.from(packed, 'base64url')).toString() : '{}';
-  return JSON.parse(state).settings ?? {};
-}
+const settingsOf = (url) => (new URL(url).hash ? (stateOf(url).settings ?? {}) : {});
 
 /** A printed model of so many layers. */
 const printed = (count) =>
@@ -158,7 +145,7 @@ test('figures of a GPU that is not known change no other', async () => {
   await answered(page);
   const numbers = () => page.locator('.gpu-card-need, .gpu-card-batch').allTextContents();
   const before = await numbers();
-  await paste(page, SMI);
+  await paste(page, SMI_UNKNOWN);
   await unfoldMessage(page);
   await answered(page);
   assert.match(await page.locator('.headline-lead').textContent(), /fits on an A100 80 GB: it needs [\d.]+ of 79\.1/);
@@ -197,7 +184,7 @@ test('what a model, a recipe or a message brought goes with it, and what was cho
   const { page, errors } = await openExample(browser, 'ResNet-50');
   const set = () => settingsOf(page.url());
   await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
-  await paste(page, SMI_T4);
+  await paste(page, SMI);
   await until(page, 'the GPU of the message in the address', () => set().device === 't4');
   await dropFile(page, { name: 'axolotl.yaml', bytes: Buffer.from(AXOLOTL) });
   await opened(page, 'axolotl');

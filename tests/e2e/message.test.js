@@ -22,6 +22,7 @@ import {
   unfoldMessage,
   unfoldSettings,
 } from './browser.js';
+import { SMI } from './pasted.js';
 
 const browser = useBrowser();
 
@@ -39,17 +40,6 @@ const LOG = `user@host:~$ python train.py
 [rank0]: torch.OutOfMemoryError: \u001b[31mCUDA out of memory\u001b[0m. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14.56 GiB of which 1.00 GiB is free. Process 12 has 2.00 GiB memory in use. Including non-PyTorch memory, this process has 11.56 GiB memory in use. Of the allocated memory 11.00 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.
 user@host:~$ python train.py
 [rank0]: torch.OutOfMemoryError: \u001b[31mCUDA out of memory\u001b[0m. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 14.56 GiB of which 512.00 MiB is free. Process 12 has 3.00 GiB memory in use. Including non-PyTorch memory, this process has 11.05 GiB memory in use. Of the allocated memory 10.70 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.
-`;
-
-const SMI = `+-----------------------------------------------------------------------------+
-| NVIDIA-SMI 450.51.05    Driver Version: 450.51.05    CUDA Version: 11.0     |
-|-------------------------------+----------------------+----------------------+
-| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
-| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
-|===============================+======================+======================|
-|   0  Tesla T4            Off  | 00000000:00:1E.0 Off |                    0 |
-| N/A   34C    P0    26W /  70W |   2548MiB / 15109MiB |      0%      Default |
-+-------------------------------+----------------------+----------------------+
 `;
 
 const card = (page) => page.locator('.message');

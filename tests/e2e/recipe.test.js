@@ -19,21 +19,9 @@ import {
   unfoldSettings,
   useBrowser,
 } from './browser.js';
+import { AXOLOTL } from './pasted.js';
 
 const browser = useBrowser();
-
-const AXOLOTL = `base_model: meta-llama/Llama-3.2-1B
-load_in_4bit: true
-adapter: qlora
-lora_r: 16
-lora_target_linear: true
-sequence_len: 512
-micro_batch_size: 2
-optimizer: adamw_bnb_8bit
-bf16: auto
-gradient_checkpointing: true
-learning_rate: 0.0002
-`;
 
 const card = (page) => page.locator('.message');
 

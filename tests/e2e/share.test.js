@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
-import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { deflateRawSync } from 'node:zlib';
 import { test } from 'node:test';
 import {
   accessibilityFaults,
@@ -17,6 +17,7 @@ import {
   openPage,
   opened,
   show,
+  stateOf,
   useBrowser,
   takePictures,
 } from './browser.js';
@@ -32,13 +33,6 @@ train: {optimizer: sgd}
 `;
 
 const browser = useBrowser({ permissions: ['clipboard-read', 'clipboard-write'] });
-
-/** The state in an address. */
-function stateOf(url) {
-  const fragment = new URL(url).hash.slice(1);
-  assert.match(fragment, /^v1\.[\w-]+$/);
-  return JSON.parse(inflateRawSync(Buffer.from(fragment.slice(3), 'base64url')).toString());
-}
 
 /** Whether a state says at least this. */
 const says = (state, expected) =>
