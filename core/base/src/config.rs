@@ -323,6 +323,7 @@ impl Precision {
     }
 
     /// The precision without what only runs differ in: whether autocast is used, or masters.
+    #[must_use]
     pub const fn of_weights(self) -> Self {
         match self {
             Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => Self::Fp32,

@@ -1,6 +1,8 @@
 //! Reads decimal fractions from text.
 
-/// The number that a word begins with. Up to sixteen digits and a power of ten that both are exact
+/// The number that a word begins with.
+///
+/// Up to sixteen digits and a power of ten that both are exact
 /// leave one rounding, the same as in `strtod`; the standard library's reader brings tables of ten
 /// kilobytes, which the page would have to carry for this alone.
 #[expect(

@@ -77,9 +77,12 @@ pub fn record(
 }
 
 /// What a process did to memory, what of it depends on the device, and its kernels.
-pub(crate) type Recorded = (Trace, Asked, Launches);
+pub type Recorded = (Trace, Asked, Launches);
 
 /// The same in a process that may have been asked to record kernels, and these: memory and time come from one run.
+///
+/// # Errors
+/// As [`record`].
 pub fn run(
     rt: Runtime,
     program: &Program,

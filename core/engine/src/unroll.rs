@@ -81,6 +81,9 @@ pub fn unroll(
 pub type Settle = fn(&mut Graph, &BTreeMap<String, u64>, &Diagnostics, usize) -> Result<(), Error>;
 
 /// The same, with so many nodes at most, and by what the caller has for control flow.
+///
+/// # Errors
+/// As [`unroll`], and when there is control flow and nothing for it.
 pub fn unroll_by(
     by: Option<Settle>,
     mut graph: Arc<Graph>,

@@ -92,6 +92,7 @@ impl Fetched {
 /// # Errors
 /// A text cannot be read or written.
 pub fn write_fetched(package: &str, folder: &Path) -> Result<()> {
+    #[expect(clippy::print_stdout, reason = "this is how Cargo is told what a build reads")]
     for fetched in FETCHED.iter().filter(|fetched| fetched.package == package) {
         println!("cargo::rerun-if-changed={}", fetched.source);
         let (file, text) = fetched.file(Path::new(""))?;

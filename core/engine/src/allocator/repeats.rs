@@ -167,8 +167,9 @@ struct Player<'t> {
     retries: u64,
 }
 
-/// Replays calls of which parts are repeated, as [`super::replay`] would replay all of them: the same peaks, flushes and
-/// failure. Places of events are those of the recorded calls, and iterations are not told.
+/// Replays calls of which parts are repeated, as [`super::replay`] would replay all of them.
+///
+/// Peaks, flushes and failure are the same. Places of events are those of the recorded calls, and iterations are not told.
 pub fn replay_repeated(
     trace: &Trace,
     repeats: &Repeats,

@@ -73,6 +73,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The same on a device without an end, for a process that may reserve all of it.
+    #[must_use]
     pub const fn without_limits(&self) -> Self {
         Self { allowed: None, reject_above: None, address_space: None, ..*self }
     }

@@ -71,6 +71,9 @@ impl<'a> Growing<'a> {
 }
 
 /// One call of `generate`.
+///
+/// # Errors
+/// As [`super::record`].
 pub fn run(
     rt: Runtime,
     (prefill, decode): (&Program, &Decode),
