@@ -74,36 +74,25 @@ pub fn unroll(
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
 ) -> Result<(Arc<Graph>, Typed), Error> {
-    unroll_by(Some(settle), graph, dims, sink, NODES_MAX)
+    let settle = |graph: &mut Graph| settle(graph, dims, sink, NODES_MAX);
+    unroll_by(settle, graph, dims, sink)
 }
 
-/// Replaces the control flow of a graph by the nodes that run, so many at most: [`settle`].
-pub type Settle = fn(&mut Graph, &BTreeMap<String, u64>, &Diagnostics, usize) -> Result<(), Error>;
-
-/// The same, with so many nodes at most, and by what the caller has for control flow.
+/// The same, by what the caller has for control flow.
 ///
 /// # Errors
-/// As [`unroll`], and when there is control flow and nothing for it.
+/// As [`unroll`], and what the caller's answers.
 pub fn unroll_by(
-    by: Option<Settle>,
+    settle: impl FnOnce(&mut Graph) -> Result<(), Error>,
     mut graph: Arc<Graph>,
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
-    nodes_max: usize,
 ) -> Result<(Arc<Graph>, Typed), Error> {
     if graph.nodes.iter().any(|node| is_settled_here(node)) {
-        let settle = by.ok_or_else(without_settling)?;
-        settle(Arc::make_mut(&mut graph), dims, sink, nodes_max)?;
+        settle(Arc::make_mut(&mut graph))?;
     }
     let typed = infer::infer(&graph, dims, sink)?;
     Ok((graph, typed))
-}
-
-/// That control flow is to be settled where nobody can.
-fn without_settling() -> Error {
-    let message =
-        say!("this graph has loops or branches, which were not read with it: open the file again");
-    Error::new(ErrorKind::WrongFormat, message)
 }
 
 /// Rounds until nothing changes; then what data decides is assumed, and more may follow from that.
