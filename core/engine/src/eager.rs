@@ -15,7 +15,6 @@
 pub mod autocast;
 pub mod autograd;
 pub mod checkpoint;
-pub mod compiled;
 pub mod cublas;
 pub mod exchange;
 pub mod hardware;
@@ -24,6 +23,7 @@ pub mod launch;
 pub mod layout;
 pub mod recorder;
 pub mod tensor;
+pub(crate) mod tracer;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -34,7 +34,8 @@ pub use hardware::{Asked, Elsewhere, Hardware};
 pub use launch::{Kernel, Launch, Launches};
 pub use tensor::Tensor;
 
-use self::recorder::{Recorder, Storage};
+use self::recorder::{Place, Recorder, Storage};
+use self::tracer::Tracer;
 use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::config::{MemoryFormat, PyTorch};
@@ -70,8 +71,8 @@ pub struct Runtime {
     autocast: autocast::State,
     checkpoint: checkpoint::State,
     cublas: cublas::State,
-    /// The region that is compiled, while it is traced.
-    tracing: RefCell<Option<compiled::Tracing>>,
+    /// What traces the region that is compiled, while it runs without memory.
+    tracer: RefCell<Option<Box<dyn Tracer>>>,
     /// States of cuDNN's random numbers, once they are made.
     dropout_states: RefCell<Option<Rc<Storage>>>,
     /// Operators whose gradient was not known when backward came to them.
@@ -104,7 +105,7 @@ impl Runtime {
             autocast: autocast::State::default(),
             checkpoint: checkpoint::State::default(),
             cublas: cublas::State::default(),
-            tracing: RefCell::default(),
+            tracer: RefCell::default(),
             dropout_states: RefCell::default(),
             lacking: RefCell::default(),
             levels: Cell::new(0),
@@ -259,6 +260,16 @@ impl Runtime {
         result
     }
 
+    /// What runs now.
+    pub(crate) fn whereabouts(&self) -> Place {
+        self.recorder.borrow().place()
+    }
+
+    /// Says what runs from here on, as [`Runtime::whereabouts`] had it.
+    pub(crate) fn enter_place(&self, place: Place) {
+        self.recorder.borrow_mut().set_place(place);
+    }
+
     /// A phase of an iteration begins.
     pub fn enter_phase(&self, iteration: usize, phase: Phase) {
         self.recorder.borrow_mut().set_phase(iteration, phase);
@@ -347,6 +358,11 @@ impl Runtime {
         const EVENTS_MAX: usize = 1 << 20;
         let events = operators.saturating_mul(EVENTS_EACH).min(EVENTS_MAX);
         self.recorder.borrow_mut().reserve(events);
+    }
+
+    /// COUNT: storages so far.
+    pub(crate) fn storages(&self) -> usize {
+        self.recorder.borrow().trace.storages.len()
     }
 
     /// COUNT: allocator calls so far.

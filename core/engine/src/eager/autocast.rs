@@ -126,7 +126,7 @@ impl Runtime {
     }
 
     /// Runs `body`, which sees no cast from before and leaves none behind.
-    pub(super) fn with_own_casts<T>(&self, body: impl FnOnce() -> T) -> T {
+    pub(crate) fn with_own_casts<T>(&self, body: impl FnOnce() -> T) -> T {
         let before = self.autocast.cached.take();
         let result = body();
         self.autocast.cached.replace(before);

@@ -94,12 +94,12 @@ impl Edge {
     }
 
     /// To the first output of a function.
-    pub(super) const fn to(node: Rc<GradNode>) -> Self {
+    pub(crate) const fn to(node: Rc<GradNode>) -> Self {
         Self { node, output: 0 }
     }
 
     /// Whether it leads to this function.
-    pub(super) fn is_to(&self, node: &Rc<GradNode>) -> bool {
+    pub(crate) fn is_to(&self, node: &Rc<GradNode>) -> bool {
         Rc::ptr_eq(&self.node, node)
     }
 
@@ -290,7 +290,7 @@ impl Runtime {
     }
 
     /// One function for outputs of which some are differentiable; its gradients go to these edges.
-    pub(super) fn one_function(
+    pub(crate) fn one_function(
         &self,
         name: &'static str,
         edges: Vec<Option<Edge>>,
@@ -316,7 +316,7 @@ impl Runtime {
     }
 
     /// Backward from several tensors, each with the gradient that it is given.
-    pub(super) fn backward_from(&self, given: Vec<(Tensor, Tensor)>) {
+    pub(crate) fn backward_from(&self, given: Vec<(Tensor, Tensor)>) {
         let edges = given.iter().map(|(tensor, _)| tensor.edge().cloned()).collect();
         let gradients: Vec<Option<Tensor>> =
             given.into_iter().map(|(_, gradient)| Some(gradient)).collect();

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use super::compiled::Request;
 use super::recorder::{Recorder, Storage};
+use super::tracer::Request;
 use super::{Runtime, Tensor};
 use crate::bytes::Bytes;
 use crate::config::Cudnn;
@@ -36,7 +36,7 @@ pub struct Hardware {
 type Question = Box<dyn Fn(&Hardware) -> bool>;
 
 /// SIZE: scratch on a device, from some numbers; `None` where what tells it cannot be had.
-pub(super) type Size = Rc<dyn Fn(&Hardware, &[u64]) -> Option<Bytes>>;
+pub(crate) type Size = Rc<dyn Fn(&Hardware, &[u64]) -> Option<Bytes>>;
 
 /// An allocation whose size follows from the device, or from numbers but not along a line.
 pub struct Scratch {
@@ -223,7 +223,7 @@ impl Runtime {
     }
 
     /// The same by a rule that others share.
-    pub(super) fn scratch_as(&self, numbers: &Dims, size: &Size) -> Option<Rc<Storage>> {
+    pub(crate) fn scratch_as(&self, numbers: &Dims, size: &Size) -> Option<Rc<Storage>> {
         let (numbers, size) = (numbers.clone(), Rc::clone(size));
         let Some(answer) = size(&self.hardware, &numbers) else {
             // Another device may have the size: there the run is another one.

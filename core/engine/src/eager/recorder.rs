@@ -43,8 +43,8 @@ impl Drop for Storage {
 
 /// Where in the program something runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) operator: LabelId,
+pub(crate) struct Place {
+    pub(crate) operator: LabelId,
     pub(super) module: LabelId,
     pub(super) reason: Option<ReasonId>,
 }

@@ -156,13 +156,13 @@ impl Tensor {
     }
 
     /// The same memory under another type, row by row; cut off from autograd.
-    pub(super) fn as_type(&self, ty: &TensorType) -> Self {
+    pub(crate) fn as_type(&self, ty: &TensorType) -> Self {
         let strides = layout::contiguous_strides(&ty.dims);
         Self::new(Rc::clone(&self.0.storage), ty.dtype, &ty.dims, strides)
     }
 
     /// The same memory seen as another tensor is; cut off from autograd.
-    pub(super) fn seen_as(&self, like: &Self) -> Self {
+    pub(crate) fn seen_as(&self, like: &Self) -> Self {
         Self::new(Rc::clone(&self.0.storage), like.dtype(), like.sizes(), like.strides())
     }
 

@@ -14,29 +14,11 @@ use std::rc::Rc;
 
 use self::joint::{Class, Graph, Id};
 use self::plan::{Plan, Step};
-pub(super) use self::tracing::Tracing;
-use self::tracing::type_of;
-use super::autograd::{Edge, GradNode, Gradients, Pass};
-use super::hardware::Size;
-use super::launch::{self, Kernel};
-use super::{Runtime, Tensor};
+use self::tracing::{Shared, Tracing};
 use crate::bytes::Bytes;
-use crate::tensor::{DType, Dims};
-
-/// Scratch that a kernel asks for.
-#[derive(Clone)]
-pub(super) enum Request {
-    /// Of cuBLAS.
-    Product,
-    /// As large as the device and some numbers have it.
-    By(Dims, Size),
-}
-
-impl std::fmt::Debug for Request {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if matches!(self, Self::Product) { "product" } else { "by the device" })
-    }
-}
+use crate::eager::tracer::Request;
+use crate::eager::{Edge, Gradients, Kernel, Pass, Runtime, Tensor};
+use crate::tensor::DType;
 
 /// A region that has been compiled.
 #[derive(Debug)]
@@ -73,96 +55,6 @@ struct Returned {
 type Memory = Vec<Option<Tensor>>;
 
 impl Runtime {
-    /// Whether what runs is traced.
-    pub(super) fn is_tracing(&self) -> bool {
-        self.tracing.borrow().is_some()
-    }
-
-    /// Whether convolutions of the region that runs are in channels last, however their operands lie.
-    pub(crate) fn compiles_in_channels_last(&self) -> bool {
-        self.tracing.borrow().as_ref().is_some_and(|tracing| tracing.channels_last)
-    }
-
-    /// The tensor that an in-place operator returns: the same memory, about to get a new history. A compiler makes a new
-    /// one of it.
-    pub(crate) fn overwritten(&self, x: &Tensor) -> Tensor {
-        if self.is_tracing() { self.empty_like(x) } else { x.alias_in_place() }
-    }
-
-    /// Does something with the region that is traced.
-    fn traced(&self, act: impl FnOnce(&mut Tracing)) {
-        // Taken out, since what it does may ask whether there is one.
-        let taken = self.tracing.borrow_mut().take();
-        if let Some(mut tracing) = taken {
-            act(&mut tracing);
-            self.tracing.replace(Some(tracing));
-        }
-    }
-
-    /// An operator of forward has run.
-    pub(crate) fn trace_call(
-        &self,
-        name: &str,
-        inputs: &[&Tensor],
-        saved: &[&Tensor],
-        outputs: &[&Tensor],
-    ) {
-        self.traced(|tracing| tracing.call(self, name, (inputs, saved), outputs));
-    }
-
-    /// It has this function in autograd.
-    pub(super) fn trace_node(&self, number: usize, inputs: &[&Tensor]) {
-        let inputs = || inputs.iter().map(|input| input.storage_id()).collect();
-        self.traced(|tracing| drop(tracing.calls.insert(number, inputs())));
-    }
-
-    /// A function of backward has run.
-    pub(super) fn trace_gradients(
-        &self,
-        function: (&str, usize),
-        grads: &[Option<Tensor>],
-        saved: &[Tensor],
-        results: &[Option<Tensor>],
-    ) {
-        self.traced(|tracing| {
-            let operands: Vec<&Tensor> = grads.iter().flatten().chain(saved).collect();
-            tracing.gradients(self, function, &operands, results);
-        });
-    }
-
-    /// The engine has reduced or cast a gradient, or added two.
-    pub(super) fn trace_engine(&self, is_sum: bool, operands: &[&Tensor], result: &Tensor) {
-        let class = if is_sum { Class::Small } else { Class::Point };
-        self.traced(|tracing| tracing.engine(self, class, operands, result));
-    }
-
-    /// A gradient has come to its parameter; whether the region that is traced takes it.
-    pub(super) fn trace_leaf(&self, node: &Rc<GradNode>, grad: Option<&Tensor>) -> bool {
-        let found = || grad.map(|grad| (Rc::clone(node), grad.clone()));
-        self.traced(|tracing| tracing.gradients.extend(found()));
-        self.is_tracing()
-    }
-
-    /// A kernel asks for scratch; whether the region that is traced takes note of it.
-    pub(super) fn trace_scratch(&self, request: impl FnOnce() -> Request) -> bool {
-        self.traced(|tracing| tracing.scratch.push(request()));
-        self.is_tracing()
-    }
-
-    /// A kernel that is not fused.
-    pub(super) fn trace_kernel(&self, kernel: Kernel, dtype: DType) {
-        let is_own = matches!(
-            kernel.class(),
-            launch::Class::Gemm
-                | launch::Class::Convolution
-                | launch::Class::Attention
-                | launch::Class::Embedding
-        );
-        if is_own {
-            self.traced(|tracing| tracing.kernels.push((kernel, dtype)));
-        }
-    }
-
     /// Compiles a region that reads these tensors besides the model's, and returns tensors.
     pub fn compile(&self, given: &[Tensor], body: impl Fn(&[Tensor]) -> Vec<Tensor>) -> Compiled {
         // What has a history outside begins here.
@@ -184,27 +76,22 @@ impl Runtime {
         channels_last: bool,
         body: &impl Fn() -> Vec<Tensor>,
     ) -> (Tracing, Vec<Tensor>, Vec<Id>) {
-        let first = self.recorder.borrow().trace.storages.len();
+        let first = self.storages();
         self.with_own_casts(|| {
             self.without_memory(|| {
-                self.tracing.replace(Some(Tracing::new(first, channels_last)));
+                let tracing = Shared::new(first, channels_last);
+                self.set_tracer(Some(Box::new(tracing.clone())));
                 let outputs = body();
                 let mut tangents = Vec::new();
                 let mut given = Vec::new();
                 for output in outputs.iter().filter(|output| output.requires_grad()) {
                     let tangent = self.empty(output.dtype(), output.sizes());
-                    self.traced(|tracing| {
-                        let ty = Some(type_of(&tangent));
-                        let id = tracing.push(self, Class::Tangent, Vec::new(), ty);
-                        tracing.make(&tangent, id);
-                        tangents.push(id);
-                    });
+                    tangents.push(tracing.tangent(self, &tangent));
                     given.push((output.clone(), tangent));
                 }
                 self.backward_from(given);
-                let tracing =
-                    self.tracing.take().unwrap_or_else(|| Tracing::new(first, channels_last));
-                (tracing, outputs, tangents)
+                self.set_tracer(None);
+                (tracing.into_inner(), outputs, tangents)
             })
         })
     }
@@ -319,7 +206,7 @@ impl Compiled {
 
     fn enter(&self, rt: &Runtime, id: Id) {
         if let Some(node) = self.graph.node(id) {
-            rt.recorder.borrow_mut().set_place(node.place);
+            rt.enter_place(node.place);
         }
     }
 

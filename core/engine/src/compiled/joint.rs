@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::launch::Kernel;
-use super::super::recorder::Place;
-use super::Request;
 use crate::bytes::Bytes;
+use crate::eager::Kernel;
+use crate::eager::recorder::Place;
+use crate::eager::tracer::Request;
 use crate::tensor::{DType, TensorType};
 
 /// The place of a node in the graph.

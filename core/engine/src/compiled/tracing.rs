@@ -1,15 +1,14 @@
 //! What a region does, as a joint graph: operators of forward as they run, and functions of backward as the engine calls
 //! them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::super::autograd::GradNode;
-use super::super::launch::Kernel;
-use super::super::{Runtime, Tensor};
-use super::Request;
 use super::joint::{Class, Id, Node};
 use crate::bytes::Bytes;
+use crate::eager::tracer::{Request, Tracer};
+use crate::eager::{GradNode, Kernel, Runtime, Tensor};
 use crate::tensor::{DType, Dims, TensorType};
 use crate::trace::StorageId;
 
@@ -82,8 +81,8 @@ fn classes(name: &str) -> (Split, Split) {
 }
 
 /// A region that is traced.
-#[derive(Debug)]
-pub(in crate::eager) struct Tracing {
+#[derive(Debug, Default)]
+pub(super) struct Tracing {
     /// Storages from here on are the region's own.
     first: usize,
     pub(super) nodes: Vec<Node>,
@@ -120,8 +119,81 @@ struct Convolutions {
     is_wide: bool,
 }
 
-impl Tracing {
+/// The trace of a region, while the runtime writes it.
+#[derive(Clone, Debug)]
+pub(super) struct Shared(Rc<RefCell<Tracing>>);
+
+impl Shared {
+    /// An empty one, of what is made behind so many storages.
     pub(super) fn new(first: usize, channels_last: bool) -> Self {
+        Self(Rc::new(RefCell::new(Tracing::new(first, channels_last))))
+    }
+
+    /// A gradient that backward is given.
+    pub(super) fn tangent(&self, rt: &Runtime, tensor: &Tensor) -> Id {
+        let mut tracing = self.0.borrow_mut();
+        let id = tracing.push(rt, Class::Tangent, Vec::new(), Some(type_of(tensor)));
+        tracing.make(tensor, id);
+        id
+    }
+
+    /// What was written.
+    pub(super) fn into_inner(self) -> Tracing {
+        self.0.take()
+    }
+}
+
+impl Tracer for Shared {
+    fn channels_last(&self) -> bool {
+        self.0.borrow().channels_last
+    }
+
+    fn call(
+        &mut self,
+        rt: &Runtime,
+        name: &str,
+        given: (&[&Tensor], &[&Tensor]),
+        outputs: &[&Tensor],
+    ) {
+        self.0.borrow_mut().call(rt, name, given, outputs);
+    }
+
+    fn function(&mut self, number: usize, inputs: &[&Tensor]) {
+        let inputs = inputs.iter().map(|input| input.storage_id()).collect();
+        self.0.borrow_mut().calls.insert(number, inputs);
+    }
+
+    fn gradients(
+        &mut self,
+        rt: &Runtime,
+        function: (&str, usize),
+        operands: &[&Tensor],
+        results: &[Option<Tensor>],
+    ) {
+        self.0.borrow_mut().gradients(rt, function, operands, results);
+    }
+
+    fn engine(&mut self, rt: &Runtime, is_sum: bool, operands: &[&Tensor], result: &Tensor) {
+        let class = if is_sum { Class::Small } else { Class::Point };
+        self.0.borrow_mut().engine(rt, class, operands, result);
+    }
+
+    fn leaf(&mut self, node: &Rc<GradNode>, grad: Option<&Tensor>) {
+        let found = grad.map(|grad| (Rc::clone(node), grad.clone()));
+        self.0.borrow_mut().gradients.extend(found);
+    }
+
+    fn scratch(&mut self, request: Request) {
+        self.0.borrow_mut().scratch.push(request);
+    }
+
+    fn kernel(&mut self, kernel: Kernel, dtype: DType) {
+        self.0.borrow_mut().kernels.push((kernel, dtype));
+    }
+}
+
+impl Tracing {
+    fn new(first: usize, channels_last: bool) -> Self {
         Self {
             first,
             nodes: Vec::new(),
@@ -146,7 +218,7 @@ impl Tracing {
         reads: Vec<(Id, Bytes)>,
         ty: Option<TensorType>,
     ) -> Id {
-        let place = rt.recorder.borrow().place();
+        let place = rt.whereabouts();
         let (scratch, kernels) = (Vec::new(), Vec::new());
         let (adds, is_statistic) = (false, false);
         self.nodes.push(Node { class, reads, ty, adds, is_statistic, place, scratch, kernels });
