@@ -2,6 +2,7 @@
 //!
 //! What it does is a part of the program, which only the worker fetches: the page is there without it.
 
+pub(crate) mod abilities;
 pub(crate) mod estimator;
 pub(crate) mod files;
 pub(crate) mod load;

@@ -10,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
@@ -26,6 +27,7 @@ use wasm_bindgen_futures::spawn_local;
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
+use super::abilities::Arrived;
 use super::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simulation};
 use super::load::{Found, Opening, Read};
 use super::parts::ranks::Ranks;
@@ -80,6 +82,8 @@ struct Desk {
     timer: Timer,
     /// What several GPUs add to the step of one.
     ranks: Fetched<Ranks>,
+    /// What has arrived for the open model.
+    arrived: Arrived,
     /// Jobs that share a GPU, once they were asked for.
     tray: Option<Box<dyn Tray>>,
     /// The user's own GPU.
@@ -145,7 +149,8 @@ async fn with_ranks(message: ToWorker, attached: JsValue) {
     DESK.with_borrow_mut(|desk| {
         desk.ranks = ranks.map_or(Fetched::Failed, Fetched::There);
         if let Fetched::There(ranks) = desk.ranks {
-            desk.model = desk.model.take().map(|model| model.in_ranks(ranks.around));
+            desk.arrived.around = Some(ranks.around);
+            desk.model = desk.model.take().map(|model| desk.arrived.given_to(model));
         }
         desk.receive(message, attached);
         if matches!(desk.ranks, Fetched::Failed) {
@@ -489,28 +494,25 @@ impl Desk {
                 });
                 return;
             }
-            Ok(Found { model, rewrite, settle, message, name, .. }) => {
-                (Ok(model.map(|model| (model, rewrite, settle))), message, name)
+            Ok(Found { model, arrived, message, name, .. }) => {
+                (Ok(model.map(|model| (model, arrived))), message, name)
             }
             Err(fault) => (Err(fault), None, None),
         };
         let answer = match model {
             Ok(None) => None,
-            Ok(Some((opened, rewrite, settle))) => {
-                let model = Model::new(&called.unwrap_or(name), opened);
-                let model = match rewrite {
-                    Some(rewrite) => model.rewritten_by(rewrite),
-                    None => model,
+            Ok(Some((opened, arrived))) => {
+                let around = match self.ranks {
+                    Fetched::There(ranks) => Some(ranks.around),
+                    Fetched::Not | Fetched::Failed => None,
                 };
-                let model = match settle {
-                    Some(settle) => model.settled_by(settle),
-                    None => model,
-                };
-                let model = match self.ranks {
-                    Fetched::There(ranks) => model.in_ranks(ranks.around),
-                    Fetched::Not | Fetched::Failed => model,
-                };
-                Some(self.open(model, config, wanted, edited))
+                let arrived = Arrived { around, ..arrived };
+                let model = Model::new(&called.unwrap_or(name), opened, Arc::new(arrived));
+                let answer = self.open(model, config, wanted, edited);
+                if answer.is_ok() {
+                    self.arrived = arrived;
+                }
+                Some(answer)
             }
             Err(fault) => Some(Err(fault)),
         };
@@ -923,7 +925,8 @@ mod tests {
         for example in EXAMPLES {
             let graph = std::fs::read(format!("{root}{}", example.path)).expect("a graph");
             let graph = Opening::Bytes(graph).graph().expect("it was packed");
-            let model = Model::new(example.file, Opened::onnx(graph));
+            let arrived = Arc::new(Arrived::default());
+            let model = Model::new(example.file, Opened::onnx(graph), arrived);
             let mut desk = Desk::default();
             let config = Config { dims: example.dims(), ..Config::default() };
             let opened = desk.open(model, config.clone(), None, false).expect("it is estimated");
