@@ -5,6 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`bytes`] | sizes, exact and printed |
+//! | [`order`] | sorted slices, maps and sets, with little code |
 //! | [`sentence`] | messages as templates, for any language |
 //! | [`error`], [`diagnostic`] | why something is refused, and what is worth knowing |
 //! | [`decimal`] | fractions, read without the standard library's tables |
@@ -29,6 +30,7 @@
 )]
 
 pub mod bytes;
+pub mod order;
 
 #[macro_use]
 pub mod sentence;

@@ -27,7 +27,8 @@
 extern crate highwater_base;
 
 use highwater_base::{
-    apart, basis, bytes, calls, config, decimal, diagnostic, error, graph, sentence, tensor, trace,
+    apart, basis, bytes, calls, config, decimal, diagnostic, error, graph, order, sentence, tensor,
+    trace,
 };
 
 pub mod eager;
