@@ -10,7 +10,7 @@
 //! | [`error`], [`diagnostic`] | why something is refused, and what is worth knowing |
 //! | [`decimal`] | fractions, read without the standard library's tables |
 //! | [`tensor`] | element types and shapes |
-//! | [`basis`] | what a number rests on |
+//! | [`basis`] | how certain a number is, and why |
 //! | [`calls`] | calls of ATen that are one operator of ONNX |
 //! | [`near`] | names near one that was typed |
 //! | [`config`] | the user's choices |
