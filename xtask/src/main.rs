@@ -210,7 +210,7 @@ fn perform(task: &Task) -> Result<()> {
         Task::Test { quick } => checks::run_all(quick),
         Task::Bench { ref what } => {
             let mut bench = command("cargo");
-            bench.args("run --release -p highwater-core --example bench --".split(' '));
+            bench.args("run --release -p highwater-core --example tools -- bench".split(' '));
             run(bench.args(what))
         }
         Task::Fuzz { minutes, seed, ref targets } => {
