@@ -154,6 +154,9 @@ enum Task {
         /// Only install the environment
         #[arg(long)]
         prepare: bool,
+        /// Test the library that the native checks have built, as `test` does
+        #[arg(long, conflicts_with = "prepare")]
+        built: bool,
     },
     /// Compare the events of a real run with ours, and say where they part
     DiffOracle {
@@ -237,8 +240,9 @@ fn perform(task: &Task) -> Result<()> {
             oracle::survey(list, formats, out.as_deref(), kept)
         }
         Task::Schedulers { kept } => schedulers::test(!kept),
-        Task::Python { prepare: true } => python::prepare(),
-        Task::Python { prepare: false } => python::build_and_test(),
+        Task::Python { prepare: true, .. } => python::prepare(),
+        Task::Python { built: true, .. } => python::test_built(true),
+        Task::Python { .. } => python::build_and_test(),
         Task::CheckTree => tidy::check(),
         Task::Notes { ref tag } => release::notes(tag),
     }
