@@ -96,7 +96,9 @@ fn the_readme_counts_lessons_and_forms() {
 fn all() -> BTreeSet<String> {
     let mut asked = from_tables();
     asked.extend(LISTED.map(str::to_owned));
-    for folder in ["/src", "/../core/src"] {
+    for folder in
+        ["/src", "/../core/src", "/../core/base/src", "/../core/formats/src", "/../core/engine/src"]
+    {
         read(Path::new(&[env!("CARGO_MANIFEST_DIR"), folder].concat()), &mut asked);
     }
     // A name is the same in every language.

@@ -7,6 +7,7 @@ pub(crate) mod examples;
 pub(crate) mod explained;
 pub(crate) mod export;
 pub(crate) mod input;
+pub(crate) mod known;
 pub(crate) mod language;
 pub(crate) mod lessons;
 pub(crate) mod protocol;

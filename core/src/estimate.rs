@@ -2,6 +2,7 @@
 //!
 //! The stages are those of the crate's table, in their order; [`Stages`] keeps what they made.
 
+mod abilities;
 mod alone;
 mod forecast;
 mod largest;
@@ -31,7 +32,6 @@ use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::{Graph, Member};
 use crate::infer::{self, OpenDim, Typed};
-use crate::parallel;
 use crate::recipe::{self, Recipe};
 use crate::recover::{self, Program};
 use crate::report::{DeviceVerdict, Report};
@@ -39,13 +39,13 @@ use crate::sentence::Sentence;
 use crate::source::Source;
 use crate::step;
 use crate::step::generate::Decode;
-use crate::step::hooks::Hooks;
 use crate::step::script::Script;
 use crate::tensor::DType;
 use crate::trace::Trace;
-use crate::unroll::{self, Settle};
+use crate::unroll;
 use crate::unused;
 
+pub use self::abilities::{Abilities, Everything, Rewrite};
 pub use self::alone::{Alone, Held, Offer};
 pub use self::largest::{BatchLine, LargestBatch};
 pub use self::layers::{Layer, LayerKind};
@@ -66,20 +66,9 @@ pub struct Model {
     spec: Option<String>,
     configuration: Option<String>,
     recipe: Option<Recipe>,
-    /// Writes the graph of a configuration with other code. It brings all families along, so the page has it in the
-    /// program that reads them.
-    rewrite: Option<Rewrite>,
-    /// Settles control flow; the page has it in the program that reads files, and examples have none.
-    settle: Option<Settle>,
-    /// What stands around the step of one rank of several; the page has it in another program, too.
-    around: Option<Around>,
+    /// What can be done with it.
+    abilities: Arc<dyn Abilities>,
 }
-
-/// A program and a configuration → what stands around the step of one rank: [`parallel::hooks`].
-pub type Around = fn(&Program, &Config) -> Result<Box<dyn Hooks>, Error>;
-
-/// A configuration and the library whose code runs → the graph.
-pub type Rewrite = fn(&str, Library) -> Result<Graph, Error>;
 
 /// A graph as it runs: without control flow, and with the types of its values.
 #[derive(Clone, Debug)]
@@ -128,7 +117,7 @@ impl Recovered {
     fn record(
         &self,
         config: &Config,
-        (hardware, around): (Hardware, Option<Around>),
+        (hardware, abilities): (Hardware, &dyn Abilities),
         kernels_from: Option<usize>,
     ) -> Result<Run, Error> {
         let Self { program, decode, diagnostics } = self;
@@ -142,11 +131,7 @@ impl Recovered {
         let (trace, asked, launches) = if let Some(decode) = decode {
             step::generate::run(rt, (program, decode), config, &sink)?
         } else {
-            let hooks: Box<dyn Hooks> = match around {
-                Some(around) => around(program, config)?,
-                None if config.is_parallel() => return Err(without_ranks()),
-                None => Box::new(()),
-            };
+            let hooks = abilities.around(program, config)?;
             step::run(rt, program, &loss, config, &*hooks, &sink)?
         };
         Ok(Run {
@@ -208,11 +193,11 @@ pub fn open_for(
     pytorch: Option<PyTorch>,
 ) -> Result<Model, Error> {
     if let Some(recipe) = recipe::open(source, pytorch)? {
-        let model = Model::new(recipe.called().unwrap_or(name), recipe.opened()?);
-        return Ok(Model { recipe: Some(recipe), ..model.equipped() });
+        let model = whole(recipe.called().unwrap_or(name), recipe.opened()?);
+        return Ok(Model { recipe: Some(recipe), ..model });
     }
     let opened = formats::open(source, name)?;
-    Ok(Model::new(name, opened).equipped())
+    Ok(whole(name, opened))
 }
 
 /// The model of an entry of the catalogue, called by its id.
@@ -220,30 +205,24 @@ pub fn open_for(
 /// # Errors
 /// As [`Entry::open`].
 pub fn open_named(entry: &Entry) -> Result<Model, Error> {
-    Ok(Model::new(entry.id, entry.open()?).equipped())
+    Ok(whole(entry.id, entry.open()?))
+}
+
+/// The model, with all that there is for it.
+fn whole(name: &str, opened: Opened) -> Model {
+    Model::new(name, opened, Arc::new(Everything))
 }
 
 impl Model {
-    /// A model that was read, perhaps elsewhere.
-    pub fn new(name: &str, opened: Opened) -> Self {
+    /// A model that was read, perhaps elsewhere, and what can be done with it.
+    pub fn new(name: &str, opened: Opened, abilities: Arc<dyn Abilities>) -> Self {
         let Opened { mut graph, recognised, defaults, spec, configuration } = opened;
         if configuration.is_none() {
             // Without its configuration a model cannot be written with other sizes.
             graph.options.clear();
         }
         let (name, graph) = (name.to_owned(), Arc::new(graph));
-        Self {
-            name,
-            graph,
-            recognised,
-            defaults,
-            spec,
-            configuration,
-            recipe: None,
-            rewrite: None,
-            settle: None,
-            around: None,
-        }
+        Self { name, graph, recognised, defaults, spec, configuration, recipe: None, abilities }
     }
 
     /// The model, trained as a recipe states, whatever model that names.
@@ -256,29 +235,10 @@ impl Model {
         self
     }
 
-    /// The model, whose configuration can be written with other code, for other passes and releases of a library.
+    /// The model, with which something else can be done than before.
     #[must_use]
-    pub fn rewritten_by(self, rewrite: Rewrite) -> Self {
-        Self { rewrite: Some(rewrite), ..self }
-    }
-
-    /// The model, whose control flow can be settled.
-    #[must_use]
-    pub fn settled_by(self, settle: Settle) -> Self {
-        Self { settle: Some(settle), ..self }
-    }
-
-    /// The model, with all that this program has for it.
-    fn equipped(self) -> Self {
-        self.rewritten_by(formats::with_library)
-            .settled_by(unroll::settle)
-            .in_ranks(parallel::hooks)
-    }
-
-    /// The model, which may be trained by several ranks.
-    #[must_use]
-    pub fn in_ranks(self, around: Around) -> Self {
-        Self { around: Some(around), ..self }
+    pub fn with_abilities(self, abilities: Arc<dyn Abilities>) -> Self {
+        Self { abilities, ..self }
     }
 
     /// The configuration that the model was written of, where its input has one.
@@ -394,7 +354,7 @@ impl Model {
         let config = &config.in_effect();
         Ok(self
             .program(&self.shape(config)?, config)?
-            .record(config, (hardware, self.around), None)?
+            .record(config, (hardware, &*self.abilities), None)?
             .trace)
     }
 
@@ -410,7 +370,7 @@ impl Model {
             Some(_) => step::generate::STEADY,
             None => Script::of(config)?.steady,
         };
-        let run = recovered.record(config, (hardware, self.around), Some(steady))?;
+        let run = recovered.record(config, (hardware, &*self.abilities), Some(steady))?;
         Ok(run.launches.map(Rc::unwrap_or_clone).unwrap_or_default())
     }
 
@@ -445,8 +405,8 @@ impl Model {
             texts => texts,
         };
         dims.extend(batch.iter().map(|(name, examples)| (name.clone(), texts(examples))));
-        let (mut graph, mut typed) =
-            unroll::unroll_by(self.settle, graph, &dims, &sink, nodes_max)?;
+        let settle = |graph: &mut Graph| self.abilities.settle(graph, &dims, &sink, nodes_max);
+        let (mut graph, mut typed) = unroll::unroll_by(settle, graph, &dims, &sink)?;
         typed.dims.extend(batch);
         unused::note(&mut graph, &typed, config.workload.trains(), &sink);
         Ok(Shaped { graph, typed: Arc::new(typed), diagnostics: sink.into_inner() })
@@ -487,15 +447,12 @@ impl Model {
     fn decode(&self, prefill: &Program, config: &Config) -> Result<Decode, Error> {
         let refused = |message| Err(Error::new(ErrorKind::BadConfig, message).about("workload"));
         if prefill.graph.cache.is_empty() {
-            return refused(match (&self.configuration, self.rewrite) {
-                (Some(_), Some(_)) => say!(
+            return refused(match (&self.configuration, self.abilities.rewrite()) {
+                (Some(_), Ok(_)) => say!(
                     "how this model writes tokens with a cache is not known here: choose the workload inference, for one \
                      forward pass"
                 ),
-                (Some(_), None) => say!(
-                    "the model was written for one forward pass: in a shell, `highwater estimate --workload generation` \
-                     writes it for tokens, too"
-                ),
+                (Some(_), Err(why)) => why,
                 _ => say!(
                     "this input has one forward pass, and not how keys and values are kept: for generation, give the \
                      model's config.json or its name; or choose the workload inference"
@@ -588,7 +545,7 @@ impl Model {
         let mut own = config.up_to(stage);
         let is_shape = stage == Stage::Shape;
         let usual = Library::default();
-        let is_written = self.configuration.is_some() && self.rewrite.is_some();
+        let is_written = self.is_written();
         own.transformers = if is_written { config.library() } else { usual.transformers };
         if is_shape && !is_written {
             (own.attention, own.kernels) = (usual.attention, usual.kernels);
@@ -602,17 +559,22 @@ impl Model {
         own
     }
 
+    /// Whether its graph can be written again, with other code.
+    fn is_written(&self) -> bool {
+        self.configuration.is_some() && self.abilities.rewrite().is_ok()
+    }
+
     /// The graph: written again where a configuration is asked for with other code than its own.
     fn graph_for(&self, library: Library) -> Result<Arc<Graph>, Error> {
-        if library.parts > 1 && (self.configuration.is_none() || self.rewrite.is_none()) {
+        if library.parts > 1 && !self.is_written() {
             let message = say!(
                 "tensor parallelism divides the layers of a model of transformers, which this input does not name: give \
                  the model's config.json or its name, or leave `tp` out of the mesh"
             );
             return Err(Error::new(ErrorKind::BadConfig, message).about("mesh"));
         }
-        match (&self.configuration, self.rewrite, library) {
-            (Some(text), Some(rewrite), library) if library != Library::default() => {
+        match (&self.configuration, self.abilities.rewrite()) {
+            (Some(text), Ok(rewrite)) if library != Library::default() => {
                 let mut graph = rewrite(text, library)?;
                 // What was found about the recipe holds for any code.
                 let of_recipe =
@@ -628,7 +590,7 @@ impl Model {
     fn attention_setting(&self, config: &Config) -> Option<Diagnostic> {
         let message = match (config.attention, &self.configuration) {
             (Attention::Auto, _) => return None,
-            (_, Some(_)) if self.rewrite.is_none() => {
+            (_, Some(_)) if !self.is_written() => {
                 say!("attention is set by the configuration: write `attn_implementation` into it")
             }
             (Attention::Flash, _) if config.precision == Precision::Fp32 => {
@@ -644,7 +606,7 @@ impl Model {
 
     /// That a head was asked for, and the model has the one of its file.
     fn task_setting(&self, config: &Config) -> Option<Diagnostic> {
-        let is_written = self.configuration.is_some() && self.rewrite.is_some();
+        let is_written = self.is_written();
         (config.task != Task::Auto && !is_written).then(|| {
             without_effect_of(
                 "task",
@@ -762,13 +724,6 @@ fn unknown_version(config: &Config) -> Option<Diagnostic> {
     );
     let unknown = || Diagnostic::new(Severity::Warning, "pytorch-unknown", message);
     (!version.is_known()).then(unknown)
-}
-
-/// That the part of the program that knows ranks is not there.
-fn without_ranks() -> Error {
-    let message =
-        say!("what simulates several GPUs has not arrived: try again when there is a network");
-    Error::new(ErrorKind::BadConfig, message).about("gpus")
 }
 
 /// Settings that were changed, but do nothing without another.

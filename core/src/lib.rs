@@ -1,7 +1,8 @@
 //! Predicts the GPU memory of a PyTorch training step, from a model file alone.
 //!
-//! The stages, each a function from one immutable value to the next; a module uses only modules
-//! above it:
+//! The stages, each a function from one immutable value to the next. Four crates have them: `highwater-base` what all
+//! share, `highwater-formats` what is read, `highwater-engine` the step and the allocator, and this one the answers. In
+//! each, a module uses only modules above it; this one hands on what the others have:
 //!
 //! | stage | from → to | must not know |
 //! |---|---|---|
@@ -53,55 +54,18 @@
     clippy::string_slice
 )]
 
-pub mod bytes;
+#[macro_use(say)]
+extern crate highwater_base;
 
-#[macro_use]
-pub mod sentence;
-
-pub mod error;
-
-mod decimal;
-pub mod tensor;
-
-pub mod basis;
-pub mod diagnostic;
-
-pub mod config;
-pub mod source;
-
-pub mod apart;
-
-mod unpack;
-
-pub mod graph;
-
-pub mod formats;
-
-pub mod trace;
-
-pub mod eager;
-
-pub mod aten;
-
-pub mod ops;
-
-pub mod infer;
-
-pub mod unroll;
-
-mod unused;
-
-pub mod recover;
-
-pub mod adapt;
-
-pub mod roles;
-
-pub mod step;
-
-pub mod parallel;
-
-pub mod allocator;
+pub use highwater_base::{
+    apart, basis, bytes, config, diagnostic, error, graph, sentence, source, tensor, trace,
+};
+use highwater_base::{decimal, near, unpack};
+use highwater_engine::unused;
+pub use highwater_engine::{
+    adapt, allocator, aten, eager, infer, ops, parallel, recover, roles, step, unroll,
+};
+pub use highwater_formats::{formats, recipe};
 
 pub mod device;
 
@@ -110,8 +74,6 @@ pub mod time;
 pub mod serving;
 
 pub mod observed;
-
-pub mod recipe;
 
 pub mod report;
 
@@ -133,10 +95,8 @@ pub mod wording;
 
 pub mod export;
 
-pub use bytes::Bytes;
-pub use config::{Config, Optimizer};
-pub use diagnostic::{Diagnostic, Severity};
-pub use error::{Error, ErrorKind};
 pub use estimate::{Model, open, open_for, open_named};
+pub use highwater_base::{
+    Bytes, Config, Diagnostic, Error, ErrorKind, Optimizer, Severity, Source, say,
+};
 pub use report::Report;
-pub use source::Source;

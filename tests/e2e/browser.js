@@ -123,7 +123,7 @@ export async function openPage({ context, address }, path = '') {
   // The readers of models, with what other parts share, come by themselves, once the first answer is there or the page
   // is idle; cuDNN's choices for other cards when they are judged; the families of models for the first configuration
   // or print; the icon when the browser likes.
-  const itself = ['icon-', 'highwater-reader', 'highwater-shared', 'choices-', 'families-'].map((begins) => address + begins);
+  const itself = ['icon-', 'highwater-desk', 'highwater-reader', 'highwater-shared', 'choices-', 'families-'].map((begins) => address + begins);
   const isAsked = (url) => !itself.some((begins) => url.startsWith(begins));
   context.on('request', (request) => isAsked(request.url()) && requests.push(request.url()));
   await page.addInitScript(watchLongTasks);

@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-FILE = Path(__file__).parents[2] / 'core/src/formats/catalogue/models.txt'
+FILE = Path(__file__).parents[2] / 'core/formats/src/formats/catalogue/models.txt'
 ENTRY = re.compile(r'^([^ /]\S*) \| (\d+|= \S+) \|')
 
 

@@ -3,7 +3,7 @@
     ~/.cache/highwater-oracle/venv/bin/python recurrent.py
 
 prints cell, type, sizes, scratch and reserve of `cudnnGetRNNTempSpaceSizes`, as the test in
-`core/src/aten/recurrent.rs` has them. The call is given a handle of zeros: it writes both sums, and
+`core/engine/src/aten/recurrent.rs` has them. The call is given a handle of zeros: it writes both sums, and
 then fails where it asks for the device. The standard algorithm alone answers so.
 """
 

@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
-use crate::pack::fingerprint;
+use highwater_pack::fingerprint;
+
 use crate::place;
 use crate::process::{Result, While as _, command, output_of, run};
 use crate::toolchain::CLIPPY;

@@ -42,9 +42,6 @@ mod cargo;
 mod toolchain;
 mod tools;
 
-#[path = "../../core/build/pack.rs"]
-mod pack;
-
 mod manifest;
 
 mod bindgen;

@@ -1,6 +1,7 @@
 //! Writes the list of files for visits without a network into the worker that keeps them.
 
-use crate::pack::fingerprint;
+use highwater_pack::fingerprint;
+
 use crate::process::{Failure, Result, While as _};
 use crate::site::Files;
 
@@ -34,8 +35,9 @@ pub(crate) fn prepare(files: &mut Files, kept: bool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use highwater_pack::fingerprint;
+
     use super::{EMPTY, WORKER, prepare};
-    use crate::pack::fingerprint;
     use crate::site::Files;
 
     #[test]

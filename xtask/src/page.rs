@@ -4,12 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use highwater_pack as pack;
+
 use crate::manifest::{self, Asset};
 use crate::process::{Failure, Result, While as _, command, run};
 use crate::program::{self, Flavour};
 use crate::progress;
 use crate::site::{self, Files};
-use crate::{docs, hosting, offline, pack, place, toolchain};
+use crate::{docs, hosting, offline, place, toolchain};
 
 /// Builds the page into `dist/`, setting up what is missing first.
 ///
@@ -71,12 +73,13 @@ pub(crate) fn build_docs() -> Result<()> {
 
 /// Adds what the program fetches when it needs it: cuDNN's choices, and texts.
 fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
-    let core = root.join("core/src");
+    let core = root.join("core");
     let packing = |error| Failure::new(format!("packing what the program fetches: {error}"));
-    let parts = pack::parts(&core.join("aten/conv/workspace/choices")).map_err(packing)?;
+    let parts =
+        pack::parts(&core.join("engine/src/aten/conv/workspace/choices")).map_err(packing)?;
     files.extend(parts.into_iter().map(|part| (part.file, part.bytes)));
-    for (stem, source) in pack::FETCHED {
-        let (file, text) = pack::fetched(stem, &core.join(source)).map_err(packing)?;
+    for fetched in pack::FETCHED {
+        let (file, text) = fetched.file(&core.join(fetched.package)).map_err(packing)?;
         files.insert(file, text.into_bytes());
     }
     Ok(())

@@ -4,16 +4,17 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
+use highwater_pack::fingerprint;
+
 use crate::manifest::Program;
-use crate::pack::fingerprint;
 use crate::process::{Failure, Result, While as _, command, run};
 use crate::progress;
 use crate::site::Files;
 use crate::toolchain::{CLIPPY, TARGET, WasmToolchain};
 use crate::{bindgen, cargo, place};
 
-/// COUNT: what cargo compiles of this project: `core`, `draw`, `app` and its binary.
-const OWN: u32 = 4;
+/// COUNT: what cargo compiles of this project at the end: the four crates of `core`, `draw`, `app` and its binary.
+const OWN: u32 = 7;
 
 /// How the program is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::{env, fs};
 
-use crate::pack::fingerprint;
+use highwater_pack::fingerprint;
+
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of, run};
 use crate::progress;

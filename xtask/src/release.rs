@@ -108,8 +108,10 @@ mod tests {
     #[test]
     fn no_crate_has_a_version_of_its_own() {
         let root = crate::place::root();
-        let manifests = ["core", "draw", "cli", "app", "xtask", "fuzz", "python"]
-            .map(|folder| root.join(folder).join("Cargo.toml"));
+        let core = ["core", "core/base", "core/formats", "core/engine", "core/pack"];
+        let others = ["draw", "cli", "app", "xtask", "fuzz", "python"];
+        let folders = core.into_iter().chain(others);
+        let manifests: Vec<_> = folders.map(|it| root.join(it).join("Cargo.toml")).collect();
         for manifest in manifests.iter().filter(|manifest| manifest.is_file()) {
             let text = std::fs::read_to_string(manifest).expect("a manifest is a text");
             assert!(text.contains("\nversion.workspace = true\n"), "{}", manifest.display());

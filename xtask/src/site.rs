@@ -5,8 +5,9 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+use highwater_pack::fingerprint;
+
 use crate::manifest::{Asset, Link};
-use crate::pack::fingerprint;
 use crate::place;
 use crate::process::{Result, While as _};
 use crate::program::{Flavour, Loadable};

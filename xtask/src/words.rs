@@ -43,10 +43,19 @@ const FORBIDDEN_IN_MESSAGES: Phrases =
     &[("lever", "change, suggestion"), ("levers", "changes, suggestions")];
 
 /// Folders whose Rust sources have texts for users.
-const SOURCES: &[&str] = &["core/src/", "cli/src/", "app/src/", "draw/src/", "xtask/src/"];
+const SOURCES: &[&str] = &[
+    "core/base/src/",
+    "core/formats/src/",
+    "core/engine/src/",
+    "core/src/",
+    "cli/src/",
+    "app/src/",
+    "draw/src/",
+    "xtask/src/",
+];
 
 /// Texts of others, and lists of forbidden words.
-const EXEMPT: &[&str] = &["core/src/recover/tests", "xtask/src/words.rs"];
+const EXEMPT: &[&str] = &["core/engine/src/recover/tests", "xtask/src/words.rs"];
 
 /// The forbidden phrases of a tracked file: in Markdown and notebooks, in the page's translations, and in Rust's module
 /// comments and string literals outside of tests.

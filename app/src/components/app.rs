@@ -875,9 +875,12 @@ fn show_event(state: State, event: usize) {
 fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Callback<Example> {
     Callback::new(move |example: Example| {
         state.opening.set(Some(Arriving::new(example.file.to_owned())));
+        let is_first = engine.with_value(Engine::is_starting);
         spawn_local(async move {
-            match files::example(example.path, example.file).await {
-                Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),
+            match files::example(example, is_first).await {
+                Ok((input, known)) => engine.with_value(|engine| {
+                    engine.open_example(input, example.dims(), known);
+                }),
                 Err(detail) => {
                     state.opening.set(None);
                     let title = fill("Could not open {file}", &[("file", &example.file)]);
@@ -891,10 +894,11 @@ fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Ca
 /// Opens the example that shows what an answer looks like.
 fn open_sample(engine: StoredValue<Engine, LocalStorage>) {
     let example = EXAMPLES[0];
+    let is_first = engine.with_value(Engine::is_starting);
     spawn_local(async move {
         // Without it the page has no example, and all else works.
-        if let Ok(input) = files::example(example.path, example.file).await {
-            engine.with_value(|engine| engine.open_sample(input, example.dims()));
+        if let Ok((input, known)) = files::example(example, is_first).await {
+            engine.with_value(|engine| engine.open_sample(input, example.dims(), known));
         }
     });
 }

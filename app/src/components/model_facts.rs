@@ -17,7 +17,7 @@ pub(crate) fn ModelFacts(
     report: Signal<Option<Arc<Report>>>,
     /// Milliseconds that the estimate took.
     #[prop(into)]
-    millis: Signal<f64>,
+    millis: Signal<Option<f64>>,
 ) -> impl IntoView {
     view! {
         <dl class="facts">
@@ -29,7 +29,7 @@ pub(crate) fn ModelFacts(
 /// A name, what is said, and what it means.
 type Fact = (String, AnyView, Option<String>);
 
-fn facts(report: &Report, millis: f64) -> impl IntoView + use<> {
+fn facts(report: &Report, millis: Option<f64>) -> impl IntoView + use<> {
     let model = &report.model;
     let fidelity = model.recognised.fidelity;
     let about = tr(&words::sentence(fidelity.about()));
@@ -56,7 +56,8 @@ fn facts(report: &Report, millis: f64) -> impl IntoView + use<> {
         if !model.producer.is_empty() {
             facts.push(fact(tr("written by"), model.producer.clone()));
         }
-        facts.push(fact(tr("estimated in"), format!("{millis:.0}\u{a0}ms")));
+        let took = millis.map(|millis| format!("{millis:.0}\u{a0}ms"));
+        facts.extend(took.map(|took| fact(tr("estimated in"), took)));
     }
     let fact = |(name, says, title): Fact| {
         view! {

@@ -50,7 +50,7 @@ pub(crate) struct Derived {
     /// Where a message's allocation is in the newest report.
     pub(crate) found: Memo<Option<Finding>>,
     /// Milliseconds that the newest estimate took.
-    pub(crate) millis: Memo<f64>,
+    pub(crate) millis: Memo<Option<f64>>,
     /// The moment that is looked at: what is pinned, else under the cursor, else the peak; and the
     /// request whose answer it is a moment of.
     pub(crate) moment: Memo<Option<(u64, usize)>>,
@@ -134,7 +134,7 @@ impl Derived {
         });
         let count = Memo::new(move |_| count(state, current.get()));
         let millis =
-            Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0.0, |a| a.millis)));
+            Memo::new(move |_| answer.with(|answer| answer.as_ref().and_then(|a| a.millis)));
         let moment = Memo::new(move |_| {
             let chosen = state.pin.get().or_else(|| state.cursor.get());
             answer.with(|answer| {

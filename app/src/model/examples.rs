@@ -1,6 +1,7 @@
 //! The examples that are part of the page: real exports without their weights.
 //!
-//! They travel as graphs that were read already, so that the page answers before the readers of files arrive.
+//! They travel as graphs that were read already, so that the worker answers before the readers of files arrive; and with
+//! the answer for the settings that they open with, so that the page answers before the worker is there.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,8 @@ pub(crate) struct Example {
     pub(crate) file: &'static str,
     /// Where its graph lies, seen from the page.
     pub(crate) path: &'static str,
+    /// Where its answer lies, likewise.
+    pub(crate) answer: &'static str,
     /// Sizes that someone would train it with.
     pub(crate) dims: &'static [(&'static str, u64)],
 }
@@ -36,6 +39,7 @@ pub(crate) const EXAMPLES: [Example; 3] = [
         about: "convolutional network, 224 × 224 images",
         file: "resnet50.onnx",
         path: "examples/resnet50.graph",
+        answer: "examples/resnet50.answer",
         dims: &[("batch", 32)],
     },
     Example {
@@ -43,6 +47,7 @@ pub(crate) const EXAMPLES: [Example; 3] = [
         about: "vision transformer, 224 × 224 images",
         file: "vit_b_16.onnx",
         path: "examples/vit_b_16.graph",
+        answer: "examples/vit_b_16.answer",
         dims: &[("batch", 32)],
     },
     Example {
@@ -50,6 +55,7 @@ pub(crate) const EXAMPLES: [Example; 3] = [
         about: "language model, 512 tokens",
         file: "distilgpt2.onnx",
         path: "examples/distilgpt2.graph",
+        answer: "examples/distilgpt2.answer",
         dims: &[("batch", 8), ("seq", 512)],
     },
 ];

@@ -4,7 +4,7 @@
 //! of [`ToWorker::Open`] travels with it. It is the browser's `File` itself, of which the worker reads only the
 //! slices it needs, or the bytes of an example.
 
-use highwater_core::device::Class;
+use highwater_core::device::{self, Class};
 use highwater_core::estimate::{Candidate, LargestBatch, Located, Match};
 use highwater_core::estimators::Means;
 use highwater_core::levers::{Plan, Pulled};
@@ -160,10 +160,7 @@ pub(crate) enum ToWorker {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromWorker {
     /// The worker listens from now on.
-    Ready {
-        /// Every device it knows.
-        devices: Vec<Device>,
-    },
+    Ready,
     /// The models that need no file: a line `id|name|names on the Hub|parameters` for each.
     Names {
         /// The lines; none where they did not arrive.
@@ -350,7 +347,7 @@ pub(crate) struct OpenDim {
 }
 
 /// A device that verdicts can be asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     /// Stable id.
     pub(crate) id: String,
@@ -360,6 +357,18 @@ pub(crate) struct Device {
     pub(crate) nameplate: String,
     /// Whom it is made for.
     pub(crate) class: Class,
+}
+
+impl Device {
+    /// All of them.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        device::all().iter().map(|known| Self {
+            id: known.id.to_owned(),
+            name: known.name.to_owned(),
+            nameplate: known.nameplate.to_owned(),
+            class: known.class(),
+        })
+    }
 }
 
 /// What a run needs along one dimension.
@@ -485,15 +494,15 @@ impl Spot {
 pub(crate) struct Estimate {
     /// The report.
     pub(crate) report: Report,
-    /// Milliseconds in the worker.
-    pub(crate) millis: f64,
+    /// Milliseconds in the worker; nothing where it travelled with an example.
+    pub(crate) millis: Option<f64>,
     /// Largest batches that are known already, each with its device: those of the same settings but for the batch.
     pub(crate) largest: Vec<(String, Option<LargestBatch>)>,
 }
 
 impl Estimate {
     /// A report of which nothing else is known yet.
-    pub(crate) const fn new(report: Report, millis: f64) -> Self {
+    pub(crate) const fn new(report: Report, millis: Option<f64>) -> Self {
         Self { report, millis, largest: Vec::new() }
     }
 }

@@ -347,8 +347,8 @@ pub(crate) struct Answer {
     pub(crate) generation: u64,
     /// The report.
     pub(crate) report: Arc<Report>,
-    /// Milliseconds that it took.
-    pub(crate) millis: f64,
+    /// Milliseconds that it took, as far as the worker has told.
+    pub(crate) millis: Option<f64>,
 }
 
 impl PartialEq for Answer {

@@ -13,7 +13,7 @@ use gloo::render::{AnimationFrame, request_animation_frame};
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::config::{SETTINGS, Setting};
-use highwater_core::report::Snapshot;
+use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::serving::Serving;
 use highwater_core::wording::Sentence;
 use js_sys::Object;
@@ -26,7 +26,8 @@ use web_sys::{
 use crate::model::computed::Computed;
 use crate::model::explained::Explained;
 use crate::model::input::Input;
-use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, Others, ToWorker};
+use crate::model::known::Known;
+use crate::model::protocol::{self, Device, Estimate, FromWorker, OpenDim, Others, ToWorker};
 use crate::model::state::{
     Answer, Arriving, ConfigProblem, DeviceRow, Effected, Ended, Loaded, Message, SearchState,
     SourceProblem, State, Timed, is_name,
@@ -112,6 +113,10 @@ struct Line {
     good: Option<(Input, Wanted)>,
     /// The text of that input, if it has one.
     good_text: Option<String>,
+    /// The example on the page whose answer travelled with it: the worker has not opened it yet.
+    lacks: Option<Box<Opening>>,
+    /// Messages that wait until the worker has what is on the page.
+    held: Vec<ToWorker>,
     /// Whether the worker has begun with the request that was sent last.
     has_begun: bool,
     /// Whether the worker lacks the model that is on the page: it has replaced one that was busy.
@@ -132,6 +137,8 @@ struct Line {
 #[derive(Clone, Debug)]
 enum Request {
     Open(Box<Opening>),
+    /// Open what is answered on the page already.
+    CatchUp,
     Estimate(Box<Wanted>),
 }
 
@@ -179,6 +186,7 @@ impl Opening {
 impl Engine {
     /// Starts the worker.
     pub(crate) fn start(state: State) -> Self {
+        state.devices.set(Device::all().map(DeviceRow::new).collect());
         let engine = Self {
             state,
             line: Rc::default(),
@@ -255,12 +263,55 @@ impl Engine {
         self.state.config.set(config);
     }
 
+    /// Opens an example; what is known of it answers as long as the worker is not there.
+    pub(crate) fn open_example(
+        &self,
+        input: Input,
+        dims: BTreeMap<String, u64>,
+        known: Option<Known>,
+    ) {
+        self.state.opening.set(Some(Arriving::new(input.name())));
+        self.open_known(self.opening(input, dims, By::File), known);
+    }
+
     /// Opens an example that shows what an answer looks like, unless something else is on its way.
-    pub(crate) fn open_sample(&self, input: Input, dims: BTreeMap<String, u64>) {
+    pub(crate) fn open_sample(
+        &self,
+        input: Input,
+        dims: BTreeMap<String, u64>,
+        known: Option<Known>,
+    ) {
         let is_wanted = self.state.loaded.with_untracked(Option::is_none)
             && self.state.opening.with_untracked(Option::is_none);
         if is_wanted {
-            self.queue(self.opening(input, dims, By::Page));
+            self.open_known(self.opening(input, dims, By::Page), known);
+        }
+    }
+
+    /// Whether the worker has not begun yet.
+    pub(crate) fn is_starting(&self) -> bool {
+        !self.line.borrow().ready
+    }
+
+    /// Shows an answer that is known, if it is for the settings that are wanted and the worker could not answer yet; the
+    /// worker catches up. Otherwise it is asked.
+    fn open_known(&self, opening: Opening, known: Option<Known>) {
+        let is_for = |known: &Known| {
+            opening.wanted.is_none() && known.estimate.report.config == opening.config
+        };
+        let Some(known) = known.filter(|known| self.is_starting() && is_for(known)) else {
+            return self.queue(opening);
+        };
+        let mut line = self.line.borrow_mut();
+        line.open_next = None;
+        line.generation += 1;
+        let generation = line.generation;
+        line.lacks = Some(Box::new(opening.clone()));
+        line.under_way = Some(Request::Open(Box::new(opening)));
+        drop(line);
+        self.opened(generation, (known.dims, None, None, false), known.estimate);
+        for verdict in known.verdicts {
+            self.judged(generation, verdict);
         }
     }
 
@@ -283,7 +334,7 @@ impl Engine {
         self.state.message.set(None);
         self.state.found.set(None);
         let message = ToWorker::Seek { sought: None, at_once: false };
-        self.line.borrow().send(&message, &JsValue::NULL);
+        self.line.borrow_mut().send(message);
     }
 
     fn queue(&self, opening: Opening) {
@@ -357,14 +408,14 @@ impl Engine {
             line.look_next = Some(event);
         } else if let Some(generation) = self.answered() {
             line.looking = Some(event);
-            line.send(&ToWorker::Look { generation, event }, &JsValue::NULL);
+            line.send(ToWorker::Look { generation, event });
         }
     }
 
     /// Saves the newest run as a memory snapshot, once the worker has handed it out.
     pub(crate) fn play(&self) {
         if let Some(generation) = self.answered() {
-            self.line.borrow().send(&ToWorker::Play { generation }, &JsValue::NULL);
+            self.line.borrow_mut().send(ToWorker::Play { generation });
         }
     }
 
@@ -372,47 +423,47 @@ impl Engine {
     pub(crate) fn search(&self) {
         if let Some(generation) = self.answered() {
             self.state.search.set(Some(SearchState { tried: 0, outcome: None }));
-            self.line.borrow().send(&ToWorker::Search { generation }, &JsValue::NULL);
+            self.line.borrow_mut().send(ToWorker::Search { generation });
         }
     }
 
     /// Leaves off searching.
     pub(crate) fn stop_search(&self) {
         self.state.search.set(None);
-        self.line.borrow().send(&ToWorker::StopSearch, &JsValue::NULL);
+        self.line.borrow_mut().send(ToWorker::StopSearch);
     }
 
     /// Shows how the newest answer grows along a dimension.
     pub(crate) fn trend(&self, dim: String) {
         if let Some(generation) = self.answered() {
-            self.line.borrow().send(&ToWorker::Trend { generation, dim }, &JsValue::NULL);
+            self.line.borrow_mut().send(ToWorker::Trend { generation, dim });
         }
     }
 
     /// Asks other estimators about the newest run.
     pub(crate) fn ask_others(&self) {
         if let Some(generation) = self.answered() {
-            self.line.borrow().send(&ToWorker::Others { generation }, &JsValue::NULL);
+            self.line.borrow_mut().send(ToWorker::Others { generation });
         }
     }
 
     /// Asks how long a step of the newest run takes; `all` with all tables.
     pub(crate) fn ask_times(&self, all: bool) {
         if let Some(generation) = self.answered() {
-            self.line.borrow().send(&ToWorker::Times { generation, all }, &JsValue::NULL);
+            self.line.borrow_mut().send(ToWorker::Times { generation, all });
         }
     }
 
     /// Asks how the training ends on other numbers of GPUs.
     pub(crate) fn ask_scale(&self) {
         if let Some(generation) = self.answered() {
-            self.line.borrow().send(&ToWorker::Scale { generation }, &JsValue::NULL);
+            self.line.borrow_mut().send(ToWorker::Scale { generation });
         }
     }
 
     /// Changes, or shows, the jobs that share a GPU.
     pub(crate) fn ask_shared(&self, ask: Vec<u8>) {
-        self.line.borrow().send(&ToWorker::Share { ask }, &JsValue::NULL);
+        self.line.borrow_mut().send(ToWorker::Share { ask });
     }
 
     /// Asks what a server has on each GPU.
@@ -420,13 +471,13 @@ impl Engine {
         let device = self.state.config.with_untracked(|config| config.device.clone());
         self.capacity_asked.update(|asked| *asked = asked.saturating_add(1));
         let number = self.capacity_asked.get_untracked();
-        self.line.borrow().send(&ToWorker::Serve { number, settings, device }, &JsValue::NULL);
+        self.line.borrow_mut().send(ToWorker::Serve { number, settings, device });
     }
 
     /// Tells which GPU is the user's: it has a card, so it is looked at with the usual ones.
     pub(crate) fn tell_my_gpu(&self) {
         let device = self.state.my_gpu.get_untracked();
-        self.line.borrow().send(&ToWorker::Mine { device }, &JsValue::NULL);
+        self.line.borrow_mut().send(ToWorker::Mine { device });
     }
 
     /// Number of the request that the newest answer is for.
@@ -441,8 +492,9 @@ impl Engine {
         line.good_text = None;
         line.open_next = None;
         line.estimate_next = None;
+        line.lacks = None;
         line.generation += 1;
-        line.send(&ToWorker::Close, &JsValue::NULL);
+        line.send(ToWorker::Close);
         drop(line);
         self.state.forget(Ended::Page);
         self.times.set(None);
@@ -454,6 +506,10 @@ impl Engine {
         let mut line = self.line.borrow_mut();
         if !line.ready || line.under_way.is_some() {
             return;
+        }
+        let lacks = line.lacks.take();
+        if lacks.is_none() {
+            line.send_held();
         }
         if let Some(opening) = line.open_next.take() {
             // Settings chosen before belong to what was open then, or are in the opening already;
@@ -469,9 +525,17 @@ impl Engine {
                 wanted: opening.wanted.clone().map(Box::new),
                 edited: opening.by == By::Typing,
             };
-            line.send(&message, &opening.input.to_value());
+            line.post(&message, &opening.input.to_value());
+            line.send_held();
             line.has_begun = false;
             line.under_way = Some(Request::Open(Box::new(opening)));
+        } else if let Some(opening) = lacks {
+            let Opening { input, config, .. } = *opening;
+            let (generation, name) = (line.generation, input.name());
+            let message = ToWorker::Open { generation, name, config, wanted: None, edited: false };
+            line.post(&message, &input.to_value());
+            line.send_held();
+            line.under_way = Some(Request::CatchUp);
         } else if let Some(wanted) = line.estimate_next.take() {
             if line.good.as_ref().is_none_or(|(_, good)| *good == wanted) {
                 drop(line);
@@ -484,7 +548,7 @@ impl Engine {
             line.generation += 1;
             let Wanted { config, reading } = wanted.clone();
             let generation = line.generation;
-            line.send(&ToWorker::Estimate { generation, config, reading }, &JsValue::NULL);
+            line.post(&ToWorker::Estimate { generation, config, reading }, &JsValue::NULL);
             line.under_way = Some(Request::Estimate(Box::new(wanted)));
         }
     }
@@ -521,16 +585,14 @@ impl Engine {
 
     fn receive(&self, message: FromWorker) {
         match message {
-            FromWorker::Ready { devices } => {
-                if self.state.devices.with_untracked(Vec::is_empty) {
-                    self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
-                }
-                self.begun();
-            }
+            FromWorker::Ready => self.begun(),
             FromWorker::Names { names } => {
                 // They could not be had: the next one who types asks again.
                 self.line.borrow_mut().has_names = !names.is_empty();
                 self.names.set(names);
+            }
+            FromWorker::Opened { generation, estimate, .. } if self.is_catching_up() => {
+                self.caught_up(generation, estimate.millis);
             }
             FromWorker::Opened { generation, dims, text, spec, is_written, estimate, fault } => {
                 self.opened(generation, (dims, text, spec, is_written), estimate);
@@ -557,11 +619,7 @@ impl Engine {
                 let problem = ConfigProblem { fault, taken_back: false };
                 self.state.config_problem.set(Some(problem));
             }
-            FromWorker::Verdict { generation, verdict } => {
-                if let Some(row) = self.row(generation, &verdict.id) {
-                    row.verdict.set(Some(Computed::new(generation, verdict)));
-                }
-            }
+            FromWorker::Verdict { generation, verdict } => self.judged(generation, verdict),
             FromWorker::LargestBatch { generation, device, batch } => {
                 if let Some(row) = self.row(generation, &device) {
                     row.largest.set(Some(Computed::new(generation, batch)));
@@ -697,6 +755,28 @@ impl Engine {
         }
     }
 
+    /// Whether the worker opens what is answered on the page already.
+    fn is_catching_up(&self) -> bool {
+        matches!(self.line.borrow().under_way, Some(Request::CatchUp))
+    }
+
+    /// The worker has what is on the page.
+    fn caught_up(&self, generation: u64, millis: Option<f64>) {
+        self.line.borrow_mut().under_way = None;
+        self.state.answer.update(|answer| {
+            if let Some(answer) = answer.as_mut().filter(|known| known.generation == generation) {
+                answer.millis = millis;
+            }
+        });
+    }
+
+    /// How the run ends on a device.
+    fn judged(&self, generation: u64, verdict: DeviceVerdict) {
+        if let Some(row) = self.row(generation, &verdict.id) {
+            row.verdict.set(Some(Computed::new(generation, verdict)));
+        }
+    }
+
     fn pulled(&self, generation: u64, lever: usize, pulled: Option<Pulled>) {
         let before = self.state.answer.with_untracked(|answer| {
             let answer = answer.as_ref().filter(|answer| answer.generation == generation);
@@ -768,11 +848,11 @@ impl Engine {
         Timeout::new(0, move || engine.fetch_the_rest()).forget();
     }
 
-    /// Fetches what the first answer does not need: on a slow line it would arrive before that.
+    /// Fetches what the first answer does not need: on a slow line it would arrive before that, or before the worker.
     fn fetch_the_rest(&self) {
         let mut line = self.line.borrow_mut();
-        if !std::mem::replace(&mut line.has_rest, true) {
-            line.send(&ToWorker::FetchReaders, &JsValue::NULL);
+        if line.ready && !std::mem::replace(&mut line.has_rest, true) {
+            line.send(ToWorker::FetchReaders);
             link::keep_offline();
         }
     }
@@ -781,7 +861,7 @@ impl Engine {
     pub(crate) fn ask_names(&self) {
         let mut line = self.line.borrow_mut();
         if !std::mem::replace(&mut line.has_names, true) {
-            line.send(&ToWorker::Names, &JsValue::NULL);
+            line.send(ToWorker::Names);
         }
     }
 
@@ -879,7 +959,7 @@ impl Engine {
         let sought = |message: &Message| message.explained.sought.clone();
         let sought = self.state.message.with_untracked(|message| message.as_ref().map(sought));
         if let Some(sought) = sought {
-            self.line.borrow().send(&ToWorker::Seek { sought, at_once }, &JsValue::NULL);
+            self.line.borrow_mut().send(ToWorker::Seek { sought, at_once });
         }
     }
 
@@ -915,7 +995,13 @@ impl Engine {
         let hopeless =
             matches!(&under_way, Some(Request::Open(opening)) if opening.by == By::Restart);
         if !was_ready || hopeless {
-            self.close();
+            let has_known = self.line.borrow().lacks.is_some();
+            if has_known {
+                // The example's answer did not need the worker.
+                self.line.borrow_mut().open_next = None;
+            } else {
+                self.close();
+            }
             self.state.notice.set(Some(words::notice::stopped_for_good()));
             if was_ready {
                 self.start_worker();
@@ -1017,7 +1103,23 @@ impl Line {
         self.has_names = false;
     }
 
-    fn send(&self, message: &ToWorker, attached: &JsValue) {
+    /// Sends a message as soon as the worker listens and has what is on the page.
+    fn send(&mut self, message: ToWorker) {
+        if self.ready && self.lacks.is_none() && self.held.is_empty() {
+            self.post(&message, &JsValue::NULL);
+        } else {
+            self.held.push(message);
+        }
+    }
+
+    /// Sends what was held.
+    fn send_held(&mut self) {
+        for message in std::mem::take(&mut self.held) {
+            self.post(&message, &JsValue::NULL);
+        }
+    }
+
+    fn post(&self, message: &ToWorker, attached: &JsValue) {
         let packed = protocol::pack(message, attached);
         if let (Some(worker), Some((data, transfer))) = (&self.worker, packed) {
             // Fails only for values that cannot be cloned; files and bytes always can.

@@ -1,32 +1,43 @@
 //! Files in and out: the page's own examples, and files that the user saves.
 
-use js_sys::Array;
+use js_sys::{Array, ArrayBuffer, Promise, Uint8Array};
 use wasm_bindgen::{JsCast as _, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, HtmlAnchorElement, Response, Url};
 
+use crate::model::examples::Example;
 use crate::model::input::Input;
+use crate::model::known::Known;
 use crate::words::language::fill;
 
-/// Fetches an example from where the page itself came from.
-pub(crate) async fn example(path: &str, name: &str) -> Result<Input, String> {
-    let failed = || {
+/// Fetches an example from where the page itself came from; with its answer, if that is wanted and there.
+pub(crate) async fn example(
+    example: Example,
+    is_answer_wanted: bool,
+) -> Result<(Input, Option<Known>), String> {
+    // Both are on their way before either is here.
+    let answer = if is_answer_wanted { request(example.answer) } else { None };
+    let bytes = received(request(example.path)).await.ok_or_else(|| {
         fill(
             "The example {name} could not be loaded. Is the page still reachable?",
-            &[("name", &name)],
+            &[("name", &example.file)],
         )
-    };
-    let window = web_sys::window().ok_or_else(failed)?;
-    let response: Response = JsFuture::from(window.fetch_with_str(path))
-        .await
-        .and_then(wasm_bindgen::JsCast::dyn_into)
-        .map_err(|_reason| failed())?;
-    if !response.ok() {
-        return Err(failed());
-    }
-    let bytes = response.array_buffer().map_err(|_reason| failed())?;
-    let bytes = JsFuture::from(bytes).await.map_err(|_reason| failed())?;
-    Ok(Input::Bytes { name: name.to_owned(), bytes: bytes.unchecked_into() })
+    })?;
+    let known = received(answer).await.map(|bytes| Uint8Array::new(&bytes).to_vec());
+    let known = known.and_then(|bytes| Known::unpacked(&bytes));
+    Ok((Input::Bytes { name: example.file.to_owned(), bytes }, known))
+}
+
+/// Requests a file next to the page.
+fn request(path: &str) -> Option<Promise> {
+    Some(web_sys::window()?.fetch_with_str(path))
+}
+
+/// The bytes of a file that was requested.
+async fn received(response: Option<Promise>) -> Option<ArrayBuffer> {
+    let response: Response = JsFuture::from(response?).await.ok()?.dyn_into().ok()?;
+    let bytes = response.array_buffer().ok().filter(|_| response.ok())?;
+    Some(JsFuture::from(bytes).await.ok()?.unchecked_into())
 }
 
 /// Hands a text to the user as a file.

@@ -3,22 +3,11 @@
 use highwater_core::config::{Kind, SETTINGS, Scope};
 use highwater_core::{Config, device};
 
-use crate::model::protocol::{Device, OpenDim};
+use crate::model::protocol::OpenDim;
 
 pub(crate) use highwater_core::Model;
 pub(crate) use highwater_core::estimate::{Match, Simulation};
 pub(crate) use highwater_core::levers::{Facts, LEVERS, Search, Searched};
-
-/// Every device.
-pub(crate) fn devices() -> Vec<Device> {
-    let device = |known: &device::Device| Device {
-        id: known.id.to_owned(),
-        name: known.name.to_owned(),
-        nameplate: known.nameplate.to_owned(),
-        class: known.class(),
-    };
-    device::all().iter().map(device).collect()
-}
 
 /// Ids of all devices, in the order in which the page wants to know about them: what is chosen, what most
 /// people ask about, what the user has, the rest. Of those the ones that choose the same kernels stay together, since the run on one of

@@ -1,15 +1,14 @@
 //! Sources for the worker: files in slices, and bytes in memory.
 
-use highwater_core::estimate::Rewrite;
 use highwater_core::formats::Opened;
 use highwater_core::graph::Graph;
 use highwater_core::source::Source;
-use highwater_core::unroll::Settle;
 use highwater_core::{Error, ErrorKind, say};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync};
 
+use super::abilities::Arrived;
 use super::recording::Recording;
 use crate::model::distances;
 use crate::model::explained::Explained;
@@ -33,10 +32,8 @@ pub(crate) type Read = Result<Found, Fault>;
 pub(crate) struct Found {
     /// A model.
     pub(crate) model: Option<Opened>,
-    /// What writes its configuration with other code.
-    pub(crate) rewrite: Option<Rewrite>,
-    /// What settles its control flow.
-    pub(crate) settle: Option<Settle>,
+    /// What came with it.
+    pub(crate) arrived: Arrived,
     /// What the model is called, where that is not the name of the input.
     pub(crate) name: Option<String>,
     /// A message that memory ran out, or `nvidia-smi`.

@@ -2,7 +2,7 @@
 
 use super::{Device, all, lookup, slices};
 use crate::error::{Error, ErrorKind};
-use crate::formats::spec::kinds::distance;
+use crate::near::distance;
 use crate::sentence::Sentence;
 
 /// Words that tell no model of GPU from another.

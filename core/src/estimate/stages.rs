@@ -252,7 +252,7 @@ impl Stages {
         let program = self.program(model, &config)?;
         let run = Rc::new(program.record(
             &config,
-            (hardware, model.around),
+            (hardware, &*model.abilities),
             with_kernels.then_some(1),
         )?);
         self.made.runs += 1;

@@ -8,6 +8,7 @@ use crate::config::{
     Checkpoint, Compile, Config, DataParallel, Implementation, InPlace, Kernels, LoopStyle,
     LossKernel, MemoryFormat, Optimizer, Precision, PyTorch, Quantize, ZeroGrad,
 };
+use crate::step::optimizer;
 use crate::tensor::DType;
 
 /// Every lever, the cheapest first.
@@ -74,7 +75,7 @@ const FUSED: Lever = Lever {
     cost: Cost::Nothing,
     change: |config, _| {
         walks_over_lists(config)?;
-        config.optimizer.is_fusible().then_some(())?;
+        optimizer::is_fusible(config.optimizer).then_some(())?;
         config.optimizer_impl = Implementation::Fused;
         Some(())
     },
@@ -136,7 +137,7 @@ const FOR_LOOP: Lever = Lever {
     cost: Cost::Little,
     change: |config, _| {
         walks_over_lists(config)?;
-        config.optimizer.is_foreach().then_some(())?;
+        optimizer::is_foreach(config.optimizer).then_some(())?;
         config.optimizer_impl = Implementation::ForLoop;
         Some(())
     },
@@ -319,7 +320,7 @@ const ZERO_1: Lever = Lever {
         Some(())
     },
     code: |config, _| {
-        let made = config.optimizer.constructor("").unwrap_or_default();
+        let made = optimizer::constructor(config.optimizer, "").unwrap_or_default();
         let class = made.split_once('(').map_or("torch.optim.AdamW", |(class, _)| class);
         format!(
             "from torch.distributed.optim import ZeroRedundancyOptimizer\n\n\
@@ -397,7 +398,7 @@ const EIGHT_BIT: Lever = Lever {
         Some(())
     },
     code: |config, _| {
-        let made = config.optimizer.constructor("").unwrap_or_default();
+        let made = optimizer::constructor(config.optimizer, "").unwrap_or_default();
         format!("import bitsandbytes as bnb\n\noptimizer = {made}\n")
     },
 };
@@ -609,7 +610,7 @@ const fn is_own(config: &Config) -> bool {
 
 /// Whether the optimizer's state is more than one copy of the parameters.
 fn keeps_two_copies(config: &Config) -> Option<()> {
-    (config.optimizer.copies() >= 2).then_some(())
+    (optimizer::copies(config.optimizer) >= 2).then_some(())
 }
 
 /// Another optimizer, run as PyTorch would by itself.
@@ -621,6 +622,6 @@ const fn exchange(config: &mut Config, optimizer: Optimizer) {
 /// The optimizer as it is, with one more argument.
 fn constructor(config: &Config, argument: &str) -> String {
     let decay = if config.weight_decay { ", weight_decay=weight_decay" } else { "" };
-    let made = config.optimizer.constructor(&format!("{decay}{argument}"));
+    let made = optimizer::constructor(config.optimizer, &format!("{decay}{argument}"));
     made.map_or_else(String::new, |made| format!("optimizer = {made}\n"))
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use super::Span;
 use super::history::{History, TracedBlock};
 use crate::bytes::Bytes;
-use crate::config::{Config, Implementation, Optimizer};
+use crate::config::{Config, Implementation};
 use crate::sentence::Sentence;
+use crate::step::optimizer;
 use crate::trace::Phase;
 
 /// The optimizer that the marks name, with as much state as the first step left behind.
@@ -30,7 +31,7 @@ pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config,
         ));
     }
     let sums = Sums::of(history, class);
-    let optimizer = Optimizer::of_class(class, copies(history, parameters), sums.nesterov)
+    let optimizer = optimizer::of_class(class, copies(history, parameters), sums.nesterov)
         .ok_or_else(|| {
             say!(
                 "the optimizer {class} is unknown: what its step allocated on the CPU is kept",

@@ -178,7 +178,7 @@ impl<'s> Scanner<'s> {
 
     /// SIZE: bytes to come, as far as the file tells.
     fn left(&self) -> u64 {
-        self.stream.len().map_or(u64::MAX, |size| size.saturating_sub(self.offset()))
+        self.stream.size().map_or(u64::MAX, |size| size.saturating_sub(self.offset()))
     }
 
     fn byte(&mut self) -> Result<u8, Error> {
@@ -197,7 +197,7 @@ impl<'s> Scanner<'s> {
     fn ends(&self) -> Error {
         let message = say!(
             "the file ends at byte {n}, in the middle of the pickle: copy it again, or dump it again",
-            n = self.stream.len().unwrap_or(self.end)
+            n = self.stream.size().unwrap_or(self.end)
         );
         Error::new(ErrorKind::Corrupt, message)
     }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 use highwater_core::diagnostic::Diagnostics;
+use highwater_core::estimate::Everything;
 use highwater_core::formats;
-use highwater_core::unroll::{settle, unroll};
+use highwater_core::unroll::unroll;
 use highwater_core::{Config, Model};
 use serde::Deserialize;
 
@@ -73,7 +74,7 @@ fn answer(case: &Case, model: &[u8]) -> (Answer, String) {
     if let Some(wrong) = wrong_shape(case, &opened.graph) {
         return (Answer::Wrong, wrong);
     }
-    match Model::new(&case.name, opened).settled_by(settle).estimate(&Config::default()) {
+    match Model::new(&case.name, opened, Arc::new(Everything)).estimate(&Config::default()) {
         Err(error) => (Answer::Refused, error.to_string()),
         Ok(report) => {
             let kind = |code: &str| match code {

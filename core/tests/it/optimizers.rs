@@ -51,17 +51,21 @@ fn every_optimizer_and_implementation_runs_or_is_refused() {
 #[test]
 fn facts_of_an_optimizer_are_those_of_its_rule() {
     for &optimizer in Optimizer::ALL {
-        let copies = optimizer.copies();
+        let copies = optimizer::copies(optimizer);
         let about = ["", "one copy", "two copies", "three copies"][copies];
         assert!(optimizer.about().contains(about), "{optimizer}: {copies}");
         let fused =
             Config { optimizer, optimizer_impl: Implementation::Fused, ..Config::default() };
-        assert_eq!(optimizer::State::new(&fused).is_ok(), optimizer.is_fusible(), "{optimizer}");
-        let constructor = optimizer.constructor("").unwrap_or_default();
+        assert_eq!(
+            optimizer::State::new(&fused).is_ok(),
+            optimizer::is_fusible(optimizer),
+            "{optimizer}"
+        );
+        let constructor = optimizer::constructor(optimizer, "").unwrap_or_default();
         let class = constructor.split('(').next().and_then(|path| path.rsplit('.').next());
         let kept = u64::try_from(copies).unwrap();
         let is_nesterov = optimizer == Optimizer::SgdNesterov;
-        let found = Optimizer::of_class(class.unwrap(), kept, is_nesterov);
+        let found = optimizer::of_class(class.unwrap(), kept, is_nesterov);
         // Centred or with momentum: as much state either way.
         let is_told = !matches!(optimizer, Optimizer::Muon | Optimizer::RmsPropCentered);
         assert!(!is_told || found == Some(optimizer), "{optimizer}: {found:?}");

@@ -1,5 +1,5 @@
 // Recurrent layers of cuDNN: where weights lie in their buffer, and what a call asks for beside its
-// tensors. Scratch and reserve are the sums in core/src/aten/recurrent.rs, which the real cuDNN
+// tensors. Scratch and reserve are the sums in core/engine/src/aten/recurrent.rs, which the real cuDNN
 // gives without a device (../recurrent.py), for its standard algorithm.
 #include "fake.h"
 

@@ -14,7 +14,7 @@ A tree is grown to tell the plans apart, and then pruned from the leaves up wher
 one. The cost of an answer is how far off its bytes are.
 
 Prints how the trees in the repository and the new ones answer layers that were held out: those that only networks of
-`survey/held-out.txt` have, and a quarter of the families' shapes. Writes `core/src/aten/conv/workspace/choices`,
+`survey/held-out.txt` have, and a quarter of the families' shapes. Writes `core/engine/src/aten/conv/workspace/choices`,
 whose format `choice.rs` beside it describes; DEVICEs that are not named keep their trees.
 """
 
@@ -33,7 +33,7 @@ from truth.plans import Layers
 
 Floats = NDArray[np.float64]
 
-CHOICES = place.HERE.parent.parent / 'core/src/aten/conv/workspace/choices'
+CHOICES = place.HERE.parent.parent / 'core/engine/src/aten/conv/workspace/choices'
 DIRECTIONS = {'fwd': 'forward', 'dgrad': 'data', 'wgrad': 'filter'}
 #: SIZE: one element, and what a file's name says of it.
 PRECISIONS = {4: '', 2: '-half'}

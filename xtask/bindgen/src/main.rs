@@ -5,6 +5,7 @@
 //! page is.
 #![expect(clippy::print_stderr, reason = "a command reports errors on its terminal")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -13,12 +14,17 @@ use std::process::ExitCode;
 
 use walrus::{Module, ModuleConfig, RawCustomSection};
 use wasm_bindgen_cli_support::Bindgen;
-use wasm_split_cli_support::Options;
+use wasm_split_cli_support::{Options, SplitWasm};
 
 /// Libraries of whose exports the page's script calls none. Leptos brings them for calls to a server.
 const UNUSED: [&str; 1] = ["wasm-streams"];
 /// The section in which each library describes what it exports and imports.
 const DESCRIPTIONS: &str = "__wasm_bindgen_unstable";
+
+/// How the names of parts begin, as they are split; those of programs that several need begin otherwise.
+const PART: &str = "split_";
+/// The part that the worker begins with: the others are fetched later.
+const FIRST: &str = "desk";
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -40,8 +46,8 @@ fn main() -> ExitCode {
 /// Writes a program into an empty folder.
 ///
 /// `PROGRAM-MARK.js` and `PROGRAM-MARK_bg.wasm` are the main program. `highwater-parts-MARK.js` fetches its parts:
-/// `highwater-PART-MARK.wasm` for each name of a `#[wasm_split]`, and `highwater-shared-NUMBER-MARK.wasm` for what
-/// several of those need. All names have the mark, because parts fit no other main program.
+/// `highwater-PART-MARK.wasm` for each name of a `#[wasm_split]`, and for what several of those need
+/// `highwater-desk-MARK.bin` and `highwater-shared-MARK.bin`. All names have the mark, because parts fit no other main program.
 ///
 /// # Errors
 /// The program is missing, has no relocations, or is not made by the same version of wasm-bindgen; or the folder is
@@ -58,18 +64,7 @@ fn bind(folder: &Path, mark: &str, program: &Path) -> Result<()> {
     options.main_module = &script;
     options.link_name = &link;
     let split = wasm_split_cli_support::transform(options).map_err(|error| format!("{error:#}"))?;
-    let link = folder.join(link);
-    let mut fetching = fs::read_to_string(&link)?;
-    for part in split.split_modules {
-        let old = part.file_name().and_then(|old| old.to_str()).ok_or("a part without a name")?;
-        let part_name =
-            old.trim_end_matches(".wasm").replace("split_", "").replace("chunk_", "shared-");
-        let new = format!("highwater-{part_name}-{mark}.wasm");
-        fetching = fetching.replace(&format!("\"./{old}\""), &format!("\"./{new}\""));
-        fs::write(folder.join(new), parsed(&fs::read(&part)?)?.emit_wasm())?;
-        fs::remove_file(part)?;
-    }
-    fs::write(link, fetching)?;
+    fs::write(folder.join(&link), write_parts(folder, mark, &script, &split)?)?;
     let mut bindgen = Bindgen::new();
     bindgen.input_module(&name, without_unused(parsed(&fs::read(&main)?)?)?).web(true)?;
     fs::remove_file(main)?;
@@ -78,6 +73,76 @@ fn bind(folder: &Path, mark: &str, program: &Path) -> Result<()> {
     // The page names the file of WebAssembly itself, because its final name has a hash.
     bindgen.typescript(false).omit_default_module_path(true);
     Ok(bindgen.generate(folder)?)
+}
+
+/// Writes the parts, and what they share; returns the script that fetches them.
+///
+/// Every set of parts may share a program of its own, most of them small: dozens of files would wait for each other. So
+/// there are two: what the first part needs, and the rest.
+fn write_parts(folder: &Path, mark: &str, script: &str, split: &SplitWasm) -> Result<String> {
+    let needed_by = |part: &str| split.prefetch_map.get(part).map_or(&[][..], Vec::as_slice);
+    let mut packs = [
+        Pack::new(format!("highwater-{FIRST}-{mark}.bin")),
+        Pack::new(format!("highwater-shared-{mark}.bin")),
+    ];
+    let (mut place_of, mut own) = (BTreeMap::new(), BTreeSet::new());
+    let mut programs = split.split_modules.clone();
+    programs.sort();
+    for program in programs {
+        let stem = program.file_stem().and_then(|stem| stem.to_str()).ok_or("no name")?.to_owned();
+        let wasm = parsed(&fs::read(&program)?)?.emit_wasm();
+        fs::remove_file(&program)?;
+        if let Some(part) = stem.strip_prefix(PART) {
+            fs::write(folder.join(file_of(part, mark)), wasm)?;
+            own.insert(stem);
+        } else {
+            let pack = usize::from(!needed_by(FIRST).contains(&stem));
+            place_of.insert(stem, [pack, packs[pack].add(&wasm)]);
+        }
+    }
+    let mut files = Vec::new();
+    for Pack { file, bytes, starts } in packs {
+        fs::write(folder.join(&file), bytes)?;
+        files.push(format!("[\"./{file}\", {starts:?}]"));
+    }
+    let mut fetching =
+        include_str!("parts.js").replace("MAIN", script).replace("PACKS", &files.join(", "));
+    for part in split.prefetch_map.keys().collect::<BTreeSet<_>>() {
+        let is_own = own.contains(&format!("{PART}{part}"));
+        let file =
+            if is_own { format!("\"./{}\"", file_of(part, mark)) } else { "null".to_owned() };
+        let mut needs: Vec<_> =
+            needed_by(part).iter().filter_map(|stem| place_of.get(stem)).collect();
+        needs.sort_unstable();
+        fetching += &format!("export const __wasm_split_load_{part} = part({file}, {needs:?});\n");
+    }
+    Ok(fetching)
+}
+
+/// Programs in one file, one behind the other.
+struct Pack {
+    file: String,
+    bytes: Vec<u8>,
+    /// Where each begins, and the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Pack {
+    fn new(file: String) -> Self {
+        Self { file, bytes: Vec::new(), starts: vec![0] }
+    }
+
+    /// Adds a program, and returns its number.
+    fn add(&mut self, wasm: &[u8]) -> usize {
+        self.bytes.extend(wasm);
+        self.starts.push(self.bytes.len());
+        self.starts.len() - 2
+    }
+}
+
+/// The name of a part's file.
+fn file_of(part: &str, mark: &str) -> String {
+    format!("highwater-{part}-{mark}.wasm")
 }
 
 /// A program that is written without names, and with short numbers where the linker left space.

@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU64;
 
-use highwater_core::estimate::{Around, Stages};
+use highwater_core::estimate::Stages;
 use highwater_core::levers::{Facts, Scale, WAYS};
 use highwater_core::{Config, Model, parallel};
 use wasm_split_helpers::{SplitLoaderError, wasm_split};
 
 use crate::model::scaled::Piece;
+use crate::worker::abilities::Around;
 
 /// A model, what was computed of it, a configuration that was estimated, what levers ask of it, and the number of a
 /// piece → the piece, packed; `None` behind the last one.

@@ -11,6 +11,7 @@ use wasm_split_helpers::wasm_split;
 use crate::model::explained::Explained;
 use crate::model::protocol::Fault;
 use crate::model::serving::{Capacity, Served};
+use crate::worker::abilities::Arrived;
 use crate::worker::load::{Found, Opening};
 
 thread_local! {
@@ -46,8 +47,7 @@ pub(crate) fn read(mut input: Opening, name: String) -> Result<Found, Fault> {
                 message: Some(Explained::of_recipe(&recipe, None)),
                 name: recipe.called().map(str::to_owned),
                 model: Some(recipe.over(model)),
-                rewrite: None,
-                ..written()
+                ..as_it_is()
             },
         }),
         (model, message) => Ok(Found { model: model.ok(), message, ..written() }),
@@ -57,7 +57,15 @@ pub(crate) fn read(mut input: Opening, name: String) -> Result<Found, Fault> {
 /// Nothing yet, but what writes a configuration with other code, since all families are here, and what settles control
 /// flow.
 fn written() -> Found {
-    Found { rewrite: Some(formats::with_library), settle: Some(unroll::settle), ..Found::default() }
+    let Found { arrived, .. } = as_it_is();
+    let arrived = Arrived { rewrite: Some(formats::with_library), ..arrived };
+    Found { arrived, ..Found::default() }
+}
+
+/// The same for a graph that stays as it is: written again, it would lack what a recipe notes.
+fn as_it_is() -> Found {
+    let arrived = Arrived { settle: Some(unroll::settle), ..Arrived::default() };
+    Found { arrived, ..Found::default() }
 }
 
 /// The model of a recipe with its settings; a recipe without one waits for it. An allocation that failed in the same
@@ -71,8 +79,7 @@ fn trained(recipe: Recipe, failed: Option<Explained>) -> Found {
     let message = failed.or_else(|| Some(Explained::of_recipe(&recipe, missing)));
     let (model, name) = (opened.ok(), recipe.called().map(str::to_owned));
     WAITING.set(model.is_none().then_some(recipe));
-    // A graph that is written again would lack what the recipe notes.
-    Found { model, name, message, rewrite: None, ..written() }
+    Found { model, name, message, ..as_it_is() }
 }
 
 /// The names of all models of the catalogue, a line for each.
