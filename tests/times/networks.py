@@ -5,7 +5,7 @@
     python networks.py language LLM_STEPS.csv
     python networks.py vectors
 
-The first prints what `step_time dump` needs, the second reads what it printed and writes networks.toml and networks.txt.
+The first prints what `tools steps dump` needs, the second reads what it printed and writes networks.toml and networks.txt.
 The third judges language models, and the last prints what a test of the program has.
 """
 
@@ -406,7 +406,7 @@ def multiply_adds(lines: list[tuple]) -> float:
 
 
 def read_launches(path: str) -> dict[tuple, list[tuple]]:
-    """What `step_time dump` printed: phase, operator, element, kind, sizes and count, by run."""
+    """What `tools steps dump` printed: phase, operator, element, kind, sizes and count, by run."""
     runs, lines = {}, []
     for line in Path(path).read_text().splitlines():
         words = line.split(',')
@@ -593,7 +593,7 @@ def read(path: str | Path) -> list[dict[str, str]]:
 
 
 def print_rows(*tables: str) -> None:
-    """What `step_time dump` reads."""
+    """What `tools steps dump` reads."""
     keys = ('model', 'layout', 'batch', 'pytorch')
     rows = sorted({tuple(row[key] for key in keys) for row in read_tables(*tables)})
     csv.writer(sys.stdout, lineterminator='\n').writerows([keys, *rows])

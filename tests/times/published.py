@@ -1,6 +1,6 @@
 """Fits three constants to published steps whose sources may choose constants (README.md).
 
-    cargo run --release -p highwater-core --example step_time -- published > published.txt
+    cargo run --release -p highwater-core --example tools -- steps published > published.txt
     python published.py published.txt
 
 Rows of all other sources are not read here: they judge.

@@ -1,6 +1,6 @@
 """Fits the host's time and judges utilisation: `python utilisation.py MLP.csv JOBS.csv MLP.txt JOBS.txt` (README.md).
 
-The tables are measurements of whole training runs by DCGM; the texts are what `core/examples/launches.rs` prints for
+The tables are measurements of whole training runs by DCGM; the texts are what `core/examples/tools/launches.rs` prints for
 the same runs: what each kernel takes and uses of an A100. Writes host.toml and utilisation.txt.
 """
 

@@ -1,7 +1,9 @@
 //! All checks that a change must pass.
 
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::Child;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use std::{env, io};
 
@@ -9,23 +11,16 @@ use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of, run};
 use crate::{progress, python, schedulers, toolchain, tools};
 
-/// A part of the checks: its name and what it does.
-type Part = (&'static str, fn() -> Result<()>);
 /// How a part went: its name, the seconds that it took, and what it found.
 type Outcome = (&'static str, f64, Result<()>);
 
 /// The versions of cargo-deny that `deny.toml` is for.
 const DENY: &str = "0.20.";
 
-const NATIVE: &[Part] = &[
-    ("format", format),
-    ("dependencies", check_dependencies),
-    ("lints and tests, native", test_native),
-    ("schedulers", test_schedulers),
-];
-
-/// Runs every part, also after one has failed, and tells at the end how each went. The page is built while the native
-/// checks run, because each of the two leaves a core idle for much of its time.
+/// Runs every part, also after one has failed, and tells at the end how each went.
+///
+/// Two cores are kept busy: the page is built while the native checks run, because the end of each of the two leaves
+/// a core idle, and schedulers, whose tests mostly wait, run beside the Python package's.
 ///
 /// A run of all parts that passes writes the commit to `target/tested`, if the files are those of the commit.
 ///
@@ -35,15 +30,24 @@ pub(crate) fn run_all(quick: bool) -> Result<()> {
     let commit = committed()?;
     let tested = place::tested();
     place::gone(fs::remove_file(&tested)).during("forgetting the commit that was tested before")?;
-    let page = if quick { None } else { Some(begin_page()?) };
-    let environment = if quick { None } else { python::begin(schedulers::in_checks())? };
-    let parts = NATIVE.iter().map(|&(name, part)| run_part(name, part));
-    let mut outcomes: Vec<_> = parts.collect();
+    let installs = schedulers::in_checks();
+    let page = if quick { None } else { Some(Aside::begin(&["build", "--linted"])?) };
+    let environment = if quick { None } else { python::begin(installs)? };
+    let has_wheel = !quick && python::is_wanted(installs)?;
+    let mut outcomes = vec![
+        run_part("format", format),
+        run_part("dependencies", check_dependencies),
+        run_part("lints, native", || build_native(has_wheel)),
+        run_part("tests, native", test_native),
+    ];
+    let schedulers = if installs { &["schedulers"][..] } else { &["schedulers", "--kept"] };
+    let schedulers = Aside::begin(schedulers)?;
     if !quick {
         outcomes.push(run_part("the Python package", || test_python(environment)));
     }
+    outcomes.push(schedulers.finish("schedulers"));
     if let Some(page) = page {
-        outcomes.push(run_part("the page, linted, built and weighed", || finish_page(page)));
+        outcomes.push(page.finish("the page, linted, built and weighed"));
         outcomes.push(run_part("tests, browser", test_browser));
     }
     println!();
@@ -81,6 +85,42 @@ fn committed() -> Result<Option<String>> {
     Ok(if changes.is_empty() { Some(git("rev-parse HEAD")?) } else { None })
 }
 
+/// A command of this program that runs beside others, and prints into a file.
+struct Aside {
+    log: PathBuf,
+    /// Whether it ended well, and after how many seconds.
+    ending: JoinHandle<(Result<()>, f64)>,
+}
+
+impl Aside {
+    fn begin(arguments: &[&str]) -> Result<Self> {
+        let log = place::log(arguments.first().unwrap_or(&"xtask"));
+        let doing = format!("writing {}", log.display());
+        let file = File::create(&log).during(&doing)?;
+        let program = env::current_exe().during("looking for this program")?;
+        let mut aside = command(program);
+        aside.args(arguments).stdout(file.try_clone().during(&doing)?).stderr(file);
+        let begun = Instant::now();
+        let ending = thread::spawn(move || (run(&mut aside), begun.elapsed().as_secs_f64()));
+        Ok(Self { log, ending })
+    }
+
+    /// Waits for it, and shows what it printed.
+    fn finish(self, name: &'static str) -> Outcome {
+        println!("\n== {name}");
+        let panicked = |_panic| (Err(Failure::new("waiting for it failed")), 0.0);
+        let (result, seconds) = self.ending.join().unwrap_or_else(panicked);
+        let log = File::open(&self.log);
+        let shown = log.and_then(|mut log| io::copy(&mut log, &mut io::stdout())).map(drop);
+        let shown = shown.during(format_args!("showing {}", self.log.display()));
+        let result = result.and(shown);
+        if let Err(failure) = &result {
+            println!("FAILED: {failure}");
+        }
+        (name, seconds, result)
+    }
+}
+
 fn run_part(name: &'static str, part: impl FnOnce() -> Result<()>) -> Outcome {
     println!("\n== {name}");
     let begun = Instant::now();
@@ -108,16 +148,23 @@ fn check_dependencies() -> Result<()> {
     run(command("cargo-deny").args(["--offline", "--locked", "check"]).args(checked))
 }
 
-/// Among the tests, those of this crate look at the tree itself: see [`crate::tidy`].
-fn test_native() -> Result<()> {
-    run(command("cargo")
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .envs(toolchain::CLIPPY))
+/// All packages but the page's tool, which [`crate::bindgen`] compiles in a folder of its own.
+const NATIVE: [&str; 4] = ["--workspace", "--exclude", "highwater-bindgen", "--locked"];
+
+/// Compiles all that native tests need, by clippy. The library of the Python package is among it where that is tested:
+/// by itself it would need other features of dependencies, and all of them would be compiled once more.
+fn build_native(has_wheel: bool) -> Result<()> {
+    let mut build = command("cargo");
+    build.arg("build").args(NATIVE).args(["--tests", "--examples"]);
+    if has_wheel {
+        build.arg("--lib");
+    }
+    run(build.envs(toolchain::CLIPPY))
 }
 
-/// With the program that the tests before have built.
-fn test_schedulers() -> Result<()> {
-    schedulers::test(schedulers::in_checks())
+/// Among the tests, those of this crate look at the tree itself: see [`crate::tidy`].
+fn test_native() -> Result<()> {
+    run(command("cargo").arg("test").args(NATIVE).arg("--no-fail-fast").envs(toolchain::CLIPPY))
 }
 
 /// Waits for the environment, where it is being installed.
@@ -126,30 +173,7 @@ fn test_python(environment: Option<Child>) -> Result<()> {
         // What failed is said again by the tests.
         installing.wait().during("waiting for Python's environment")?;
     }
-    python::test(schedulers::in_checks())
-}
-
-/// Begins to build the page, in a process of its own that prints into a file.
-fn begin_page() -> Result<Child> {
-    let log = place::page_log();
-    let doing = format!("writing {}", log.display());
-    let file = File::create(&log).during(&doing)?;
-    let program = env::current_exe().during("looking for this program")?;
-    let mut build = command(program);
-    build.args(["build", "--linted"]).stdout(file.try_clone().during(&doing)?).stderr(file);
-    build.spawn().during("beginning to build the page")
-}
-
-/// Waits for the page, and shows what its build printed.
-fn finish_page(mut build: Child) -> Result<()> {
-    let status = build.wait().during("waiting for the page")?;
-    let mut log = File::open(place::page_log()).during("reading what the page's build printed")?;
-    io::copy(&mut log, &mut io::stdout()).during("showing what the page's build printed")?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure::new(format!("the build ended with {status}")))
-    }
+    python::test_built(schedulers::in_checks())
 }
 
 fn test_browser() -> Result<()> {

@@ -10,6 +10,7 @@
 //! | [`tools`] | a browser, Node |
 //! | [`pack`] | cuDNN's choices in columns of bytes |
 //! | [`manifest`] | the list of the page's parts in `index.html` |
+//! | [`bindgen`] | the tool that splits the page's program, compiled once and kept |
 //! | [`program`] | the page's program, compiled and split |
 //! | [`site`] | the page's files, put together |
 //! | [`taught`] | the texts of the lessons, which are the page's |
@@ -42,6 +43,8 @@ mod toolchain;
 mod tools;
 
 mod manifest;
+
+mod bindgen;
 
 mod program;
 mod site;
@@ -100,7 +103,7 @@ enum Task {
         /// Port to listen on
         #[arg(long, default_value_t = 8080)]
         port: u16,
-        /// Build what `build` does: small, in minutes
+        /// Build what people get, as `build` does: small, in minutes; else what is served is quick to build
         #[arg(long)]
         small: bool,
     },
@@ -138,12 +141,19 @@ enum Task {
         targets: Vec<String>,
     },
     /// Run the examples for schedulers with a real Slurm and Ray, which are installed if they are missing
-    Schedulers,
+    Schedulers {
+        /// Leave out those that are missing
+        #[arg(long)]
+        kept: bool,
+    },
     /// Build the Python package's wheel and test it, in an environment that is installed if it is missing
     Python {
         /// Only install the environment
         #[arg(long)]
         prepare: bool,
+        /// Test the library that the native checks have built, as `test` does
+        #[arg(long, conflicts_with = "prepare")]
+        built: bool,
     },
     /// Compare the events of a real run with ours, and say where they part
     DiffOracle {
@@ -207,7 +217,7 @@ fn perform(task: &Task) -> Result<()> {
         Task::Test { quick } => checks::run_all(quick),
         Task::Bench { ref what } => {
             let mut bench = command("cargo");
-            bench.args("run --release -p highwater-core --example bench --".split(' '));
+            bench.args("run --release -p highwater-core --example tools -- bench".split(' '));
             run(bench.args(what))
         }
         Task::Fuzz { minutes, seed, ref targets } => {
@@ -226,9 +236,10 @@ fn perform(task: &Task) -> Result<()> {
         Task::Survey { ref list, ref formats, ref out, kept } => {
             oracle::survey(list, formats, out.as_deref(), kept)
         }
-        Task::Schedulers => schedulers::test(true),
-        Task::Python { prepare: true } => python::prepare(),
-        Task::Python { prepare: false } => python::test(true),
+        Task::Schedulers { kept } => schedulers::test(!kept),
+        Task::Python { prepare: true, .. } => python::prepare(),
+        Task::Python { built: true, .. } => python::test_built(true),
+        Task::Python { .. } => python::build_and_test(),
         Task::CheckTree => tidy::check(),
         Task::Notes { ref tag } => release::notes(tag),
     }
@@ -248,6 +259,11 @@ fn serve(port: u16, flavour: Flavour) -> Result<()> {
             Ok(()) => {
                 progress::end(None);
                 progress::say(format_args!("Highwater is at http://{address}/ (stop with Ctrl+C)"));
+                if flavour == Flavour::Quick {
+                    progress::say(
+                        "this is a quick build, larger and slower than what people get: `--small` builds that",
+                    );
+                }
             }
             Err(failure) => {
                 eprintln!("error: {failure}");

@@ -35,7 +35,7 @@ pub(crate) fn diff(model: &str, arguments: &[String]) -> Result<()> {
         None => ask(model, settings)?,
     };
     let mut diff = command("cargo");
-    diff.args("run --release -q -p highwater-core --example oracle -- diff".split(' '));
+    diff.args("run --release -q -p highwater-core --example tools -- oracle diff".split(' '));
     run(diff.args([export, events]).args(phase))
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn survey(list: &Path, formats: &str, out: Option<&Path>, kept: bool)
     ask.arg("survey").args([list.as_os_str(), OsStr::new(formats), index.as_os_str()]);
     run(if kept { ask.arg("--kept") } else { &mut ask })?;
     let mut predict = command("cargo");
-    predict.args("run --release -q -p highwater-core --example oracle -- survey".split(' '));
+    predict.args("run --release -q -p highwater-core --example tools -- oracle survey".split(' '));
     predict.arg(&index);
     let Some(out) = out else { return run(&mut predict) };
     let table = output_of(&mut predict)? + "\n";

@@ -18,9 +18,9 @@ pub(crate) fn dist() -> PathBuf {
     root().join("dist")
 }
 
-/// What the build of the page printed that ran next to other checks.
-pub(crate) fn page_log() -> PathBuf {
-    root().join("target").join("page.log")
+/// What a command printed that ran beside other checks.
+pub(crate) fn log(name: &str) -> PathBuf {
+    root().join("target").join(format!("{name}.log"))
 }
 
 /// Where a run of all checks that passed leaves the commit that it passed on.
@@ -36,6 +36,17 @@ pub(crate) fn e2e() -> PathBuf {
 /// Where cargo builds for the browser: apart from native builds, whose compiler may be another.
 pub(crate) fn wasm_target() -> PathBuf {
     root().join("target").join("wasm")
+}
+
+/// Where the page's tool is compiled: apart, because cargo locks a folder while it builds in it.
+pub(crate) fn bindgen_target() -> PathBuf {
+    root().join("target").join("bindgen")
+}
+
+/// Where cargo builds for this machine.
+pub(crate) fn native_target() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR");
+    root().join(target.map_or_else(|| PathBuf::from("target"), PathBuf::from))
 }
 
 /// What is installed once and kept: `$XDG_CACHE_HOME/highwater`, else `~/.cache/highwater`.

@@ -1,6 +1,7 @@
 //! The program of the page: compiled for the browser, split, with the scripts that load it.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 
 use highwater_pack::fingerprint;
@@ -10,10 +11,7 @@ use crate::process::{Failure, Result, While as _, command, run};
 use crate::progress;
 use crate::site::Files;
 use crate::toolchain::{CLIPPY, TARGET, WasmToolchain};
-use crate::{cargo, place};
-
-/// The package that splits the program and writes its scripts.
-const BINDGEN: &str = "highwater-bindgen";
+use crate::{bindgen, cargo, place};
 
 /// COUNT: what cargo compiles of this project at the end: the four crates of `core`, `draw`, `app` and its binary.
 const OWN: u32 = 7;
@@ -49,10 +47,7 @@ pub(crate) fn build(
     flavour: Flavour,
 ) -> Result<Loadable> {
     progress::step(20..93, "compiling the page");
-    // The compilers of both may differ, so their targets are apart, and both builds run at once.
-    let tool = thread::spawn(|| {
-        run(command("cargo").args(["build", "--quiet", "--locked", "--package", BINDGEN]))
-    });
+    let tool = thread::spawn(move || bindgen::ensure(flavour == Flavour::Linted));
     let profile = match flavour {
         Flavour::Small | Flavour::Linted => &program.small,
         Flavour::Quick => &program.quick,
@@ -69,13 +64,13 @@ pub(crate) fn build(
         progress::step(93..95, "compiling wasm-bindgen, which writes the scripts");
     }
     let tool = tool.join().map_err(|_panic| Failure::new("the build of wasm-bindgen panicked"))?;
-    compiled.and(tool)?;
+    let tool = compiled.and(tool)?;
     progress::step(95..99, "splitting the program");
-    split(program, profile)
+    split(&tool, program, profile)
 }
 
-/// Splits the compiled program, and reads what a browser gets of it.
-fn split(program: &Program, profile: &str) -> Result<Loadable> {
+/// Splits the compiled program by a tool, and reads what a browser gets of it.
+fn split(tool: &Path, program: &Program, profile: &str) -> Result<Loadable> {
     let wasm = place::wasm_target();
     // Cargo has this one name for its folder that is not the profile's.
     let folder = if profile == "dev" { "debug" } else { profile };
@@ -86,9 +81,7 @@ fn split(program: &Program, profile: &str) -> Result<Loadable> {
     let doing = format!("clearing {}", folder.display());
     place::gone(fs::remove_dir_all(&folder)).during(&doing)?;
     fs::create_dir_all(&folder).during(&doing)?;
-    let mut tool = command("cargo");
-    tool.args(["run", "--quiet", "--locked", "--package", BINDGEN, "--"]);
-    run(tool.arg(&folder).arg(&mark).arg(compiled))?;
+    run(command(tool).arg(&folder).arg(&mark).arg(compiled))?;
     let mut files = Files::new();
     for file in place::files(&folder).during(format_args!("listing {}", folder.display()))? {
         let bytes = fs::read(&file).during(format_args!("reading {}", file.display()))?;
@@ -96,23 +89,4 @@ fn split(program: &Program, profile: &str) -> Result<Loadable> {
         files.insert(name.to_string_lossy().into_owned(), bytes);
     }
     Ok(Loadable { name: format!("{}-{mark}", program.binary), mark, files })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use crate::place;
-
-    #[test]
-    fn scripts_are_written_by_the_version_that_the_page_uses() {
-        let lock = fs::read_to_string(place::root().join("Cargo.lock")).expect("Cargo.lock");
-        let version = |package| {
-            let (_, rest) = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?;
-            rest.split('"').next()
-        };
-        let page = version("wasm-bindgen");
-        assert!(page.is_some());
-        assert_eq!(page, version("wasm-bindgen-cli-support"));
-    }
 }

@@ -75,7 +75,5 @@ fn left_out(what: &str) {
 
 /// Where cargo builds `highwater` for its tests.
 fn program() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| place::root().join("target"), PathBuf::from);
-    place::root().join(target).join("debug").join("highwater")
+    place::native_target().join("debug").join("highwater")
 }

@@ -1,5 +1,6 @@
 //! Project rules that no lint checks.
 //!
+//! - The files of [`CARD`], the design that the project was given, are there, and its packages are used.
 //! - Each Rust file begins with `//!` and its purpose.
 //! - No file has a mark of unfinished work.
 //! - No file is a blob; no text names a folder of somebody's machine; no lock file names a registry.
@@ -29,6 +30,13 @@ const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX"
 /// Folders of one machine; in pieces likewise.
 const MACHINE_FOLDERS: &[&str] = &[concat!("/ro", "ot"), concat!("/ho", "me"), concat!("/t", "mp")];
 
+/// The files and folders at the top level that the project's design names.
+const CARD: &[&str] = &["Cargo.toml", "app", "core", "public", "styles", "tests"];
+
+/// The packages that it names.
+const CARD_PACKAGES: &[&str] =
+    &["gloo", "leptos", "onnx-ir", "plotters-canvas", "serde", "wasm-bindgen"];
+
 /// Where people write: marks of unfinished work are looked for in these.
 const WRITTEN: &[&str] = &["rs", "md", "toml", "html", "css", "js", "mjs", "yml", "yaml", "run"];
 
@@ -46,6 +54,7 @@ pub(crate) fn check() -> Result<()> {
     for name in tracked_files()? {
         check_file(&root, &name, &mut findings)?;
     }
+    findings.extend(missing_of_card(&root)?);
     for sources in LIBRARIES {
         findings.extend(order_findings(&root, sources)?);
     }
@@ -61,6 +70,33 @@ fn tracked_files() -> Result<Vec<String>> {
     let listed = output_of(command("git").args(arguments))?;
     let names = listed.split('\0').filter(|name| place::root().join(name).is_file());
     Ok(names.map(str::to_owned).collect())
+}
+
+/// What the project's design names and the tree does not have.
+fn missing_of_card(root: &Path) -> Result<Vec<String>> {
+    let missing = CARD.iter().filter(|name| !root.join(name).exists());
+    let mut findings: Vec<String> = missing
+        .map(|name| format!("{name}: the project's design has it at the top level"))
+        .collect();
+    let mut manifests = String::new();
+    for name in tracked_files()?.iter().filter(|name| name.ends_with("Cargo.toml")) {
+        manifests += &fs::read_to_string(root.join(name)).during(format_args!("reading {name}"))?;
+    }
+    let unused = CARD_PACKAGES.iter().filter(|package| !depends_on(&manifests, package));
+    findings.extend(unused.map(|package| {
+        format!(
+            "Cargo.toml: the project's design has the package `{package}`, and none depends on it"
+        )
+    }));
+    Ok(findings)
+}
+
+/// Whether a manifest has a package among its dependencies.
+fn depends_on(manifests: &str, package: &str) -> bool {
+    manifests.lines().any(|line| {
+        let rest = line.strip_prefix(package).unwrap_or_default().trim_start();
+        rest.starts_with('=') && !rest.contains("path")
+    })
 }
 
 fn check_file(root: &Path, name: &str, findings: &mut Vec<String>) -> Result<()> {
@@ -328,13 +364,29 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{
-        ModuleOrder, check, circle, code, has_folder, has_word, long_prose, paths_after, used_paths,
+        ModuleOrder, check, circle, code, depends_on, has_folder, has_word, long_prose,
+        paths_after, used_paths,
     };
 
     #[test]
     fn the_tree_is_tidy() {
         if let Err(failure) = check() {
             panic!("{failure}");
+        }
+    }
+
+    #[test]
+    fn dependencies_are_lines_of_manifests() {
+        let manifest = "name = \"gloo\"\n[dependencies]\nserde = \"1\"\nserde_json = \"1\"\nonnx-ir={ version = \"1\" }\n\
+            leptos = { path = \"leptos\" }\n# plotters-canvas = 1\n";
+        for (package, expected) in [
+            ("serde", true),
+            ("onnx-ir", true),
+            ("gloo", false),
+            ("leptos", false),
+            ("plotters-canvas", false),
+        ] {
+            assert_eq!(depends_on(manifest, package), expected, "{package}");
         }
     }
 

@@ -70,6 +70,9 @@ const NOT_RUN: [(&str, &str); 5] = [
     ("/usr/bin/time", "is about a file of gigabytes"),
 ];
 
+/// The beginning of the command that takes longest.
+const LONGEST: &str = "highwater scoreboard";
+
 /// A command of a document.
 #[derive(Debug)]
 struct Example {
@@ -200,7 +203,10 @@ fn run(example: &Example, folder: &Path) -> Result<String, String> {
 #[test]
 fn commands_run_as_they_are_printed() {
     let pages = pages();
-    let all: Vec<Example> = pages.iter().flat_map(|(name, text)| examples(name, text)).collect();
+    let mut all: Vec<Example> =
+        pages.iter().flat_map(|(name, text)| examples(name, text)).collect();
+    // Begun last, it would leave a core idle.
+    all.sort_by_key(|example| !example.command.starts_with(LONGEST));
     let is_run =
         |example: &&Example| !NOT_RUN.iter().any(|(start, _)| example.command.starts_with(start));
     let folder = reader("documents");

@@ -8,7 +8,7 @@
     reason = "printed alone"
 )]
 
-#[path = "../../examples/common/published.rs"]
+#[path = "../../examples/tools/published.rs"]
 mod rows;
 
 use std::collections::BTreeMap;

@@ -363,7 +363,7 @@ def speed() -> None:
     """Events per second of the recorded runs: PyTorch's allocator, driven from C++, and ours."""
     paths = sorted((place.FIXTURES / 'traces/training').glob('*.gz'))
     command = ['cargo', 'run', '--quiet', '--release', '-p', 'highwater-core']
-    command += ['--example', 'replay_speed', '--', *map(str, paths)]
+    command += ['--example', 'tools', '--', 'replay', *map(str, paths)]
     theirs, ours = [], []
     # By turns, so that what else the machine does falls on both.
     for _ in range(3):

@@ -1,14 +1,10 @@
 //! What learned estimators see of measured models, a line of CSV for each, for the programs that train them.
 //!
-//! `cargo run --release --example features -- tests/fixtures/measured/mlp.csv tests/fixtures/zoo/timm/*.onnx.gz`
+//! `cargo run --release -p highwater-core --example tools -- features tests/fixtures/measured/mlp.csv MODEL.onnx.gz…`
 //!
 //! A line of `mlp.csv` is a perceptron, and is called by its number. Layers are `kind:outputs:parameters:sources`.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
 
-#[path = "common/perceptron.rs"]
-mod perceptron;
-
-use std::error::Error;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -18,17 +14,16 @@ use highwater_core::estimate::Stages;
 use highwater_core::estimators::{Evidence, Features, Run};
 use highwater_core::{Config, Model};
 
-use perceptron::perceptron;
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::Result;
+use crate::perceptron::perceptron;
 
 /// COUNT: samples of the batch at which models of images are seen; what is printed is for each sample.
 const BATCH: u64 = 8;
 
-fn main() -> Result<()> {
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     println!("model,domain,parameters,activations,inputs,activation,layers");
-    for path in std::env::args().skip(1) {
-        let path = Path::new(&path);
+    for path in arguments {
+        let path = Path::new(path);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.extension().is_some_and(|ending| ending == "csv") {
             for (number, line) in std::fs::read_to_string(path)?.lines().skip(1).enumerate() {

@@ -1,6 +1,6 @@
 //! Prints the kernels of training steps, a line each, for `tests/times/utilisation.py`.
 //!
-//! `cargo run --release -p highwater-core --example launches -- mlp tests/fixtures/measured/mlp.csv`
+//! `cargo run --release -p highwater-core --example tools -- launches mlp tests/fixtures/measured/mlp.csv`
 //!
 //! A line of `mlp.csv` is a perceptron; its number is its name. `model NAME FILE setting=value …` prints the kernels
 //! of one model, whose dimensions are settings too. A run begins with the line `run NAME`. Each further line is a
@@ -17,12 +17,6 @@
     reason = "printed alone"
 )]
 
-#[path = "common/perceptron.rs"]
-mod perceptron;
-#[path = "common/settings.rs"]
-mod settings;
-
-use std::error::Error;
 use std::fs;
 use std::io::Read as _;
 
@@ -32,21 +26,18 @@ use highwater_core::eager::launch::Kernel;
 use highwater_core::tensor::DType;
 use highwater_core::time::{Gpu, Machine};
 
-use perceptron::perceptron;
-use settings::launches;
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::Result;
+use crate::perceptron::perceptron;
+use crate::settings::launches;
 
 const DEVICE: &str = "a100-40gb";
 /// The loop of the perceptrons.
 const LOOP: [&str; 3] = ["precision=fp32", "optimizer=adam", "pytorch=2.8"];
 
-fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let gpu = Gpu::of(device::find(DEVICE)?)?;
     let machine = Machine::of(gpu);
-    match *words.as_slice() {
+    match *arguments {
         ["mlp", table] => {
             for (number, line) in fs::read_to_string(table)?.lines().skip(1).enumerate() {
                 let (spec, batch) = perceptron(line)?;

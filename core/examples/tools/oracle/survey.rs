@@ -10,9 +10,9 @@ use highwater_core::Report;
 use highwater_core::diagnostic::Severity;
 use serde_json::Value;
 
+use super::diff::{self, Event};
+use super::run;
 use crate::Result;
-use crate::diff::{self, Event};
-use crate::run;
 
 /// PERCENT: beyond this a row says where events part.
 const NEAR: f64 = 1.0;

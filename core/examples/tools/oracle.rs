@@ -2,10 +2,10 @@
 //! table of the same errors.
 //!
 //! ```text
-//! cargo run --release -p highwater-core --example oracle -- peaks RESULTS.jsonl FOLDER [MODEL…]
-//! cargo run --release -p highwater-core --example oracle -- diff MODEL.onnx EVENTS.jsonl.gz [ITERATION:PHASE]
-//! cargo run --release -p highwater-core --example oracle -- events MODEL.onnx EVENTS.jsonl.gz
-//! cargo run --release -p highwater-core --example oracle -- survey INDEX
+//! cargo run --release -p highwater-core --example tools -- oracle peaks RESULTS.jsonl FOLDER [MODEL…]
+//! cargo run --release -p highwater-core --example tools -- oracle diff MODEL.onnx EVENTS.jsonl.gz [ITERATION:PHASE]
+//! cargo run --release -p highwater-core --example tools -- oracle events MODEL.onnx EVENTS.jsonl.gz
+//! cargo run --release -p highwater-core --example tools -- oracle survey INDEX
 //! ```
 //!
 //! `peaks` compares totals of recorded runs (FOLDER has `MODEL.onnx` or `MODEL.onnx.gz`), `diff`
@@ -20,14 +20,10 @@ mod peaks;
 mod run;
 mod survey;
 
-use std::error::Error;
+use crate::Result;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments.as_slice() {
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    match arguments {
         ["peaks", results, folder, models @ ..] => peaks::compare(results, folder, models),
         ["diff", model, events] => diff::compare(model, events, None),
         ["diff", model, events, phase] => diff::compare(model, events, Some(phase)),

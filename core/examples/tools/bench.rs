@@ -7,7 +7,6 @@
 #![expect(clippy::print_stdout, reason = "prints its result")]
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Read as _;
@@ -25,7 +24,7 @@ use highwater_core::source::{Counted, ReadStats};
 use highwater_core::step::loss::Loss;
 use highwater_core::{Config, Source, formats, infer, recover, step};
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::Result;
 
 /// A model and sizes for its dimensions.
 const MODELS: [(&str, &[(&str, u64)]); 4] = [
@@ -74,8 +73,8 @@ fn machine() -> Duration {
     })
 }
 
-fn main() -> Result<()> {
-    let is_asked = |word: &str| std::env::args().any(|argument| argument == word);
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let is_asked = |word: &str| arguments.contains(&word);
     let mut times = Times::default();
     times.note("this machine".to_owned(), machine());
     // `curve` prints that table alone.
@@ -86,7 +85,7 @@ fn main() -> Result<()> {
         large_file()?;
     }
     curve(&mut times)?;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/bench.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/tools/bench.txt");
     times.compare(&std::fs::read_to_string(&path).unwrap_or_default());
     if is_asked("save") {
         std::fs::write(path, times.lines())?;

@@ -7,8 +7,8 @@ use highwater_core::trace::{self, Trace};
 use serde_json::Value;
 use similar::{Algorithm, DiffOp};
 
+use super::run;
 use crate::Result;
-use crate::run;
 
 /// COUNT: places at which the sequences part that are printed.
 const SHOWN: usize = 25;

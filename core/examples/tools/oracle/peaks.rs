@@ -6,8 +6,8 @@ use std::fs;
 use highwater_core::Report;
 use serde_json::Value;
 
+use super::run;
 use crate::Result;
-use crate::run;
 
 /// A line per run; models that are named are told in detail.
 pub(crate) fn compare(results: &str, folder: &str, chosen: &[&str]) -> Result<()> {

@@ -1,11 +1,10 @@
 //! How fast the allocator replays, in events per second, each recording in its fastest replay.
 //!
-//! `cargo run --release -p highwater-core --example replay_speed FILE.txt.gz…`, with files of
-//! `tests/fixtures/traces/training`; `replay_speed.mjs` runs it as WebAssembly.
+//! `cargo run --release -p highwater-core --example tools -- replay FILE.txt.gz…`, with files of
+//! `tests/fixtures/traces/training`; `replay.mjs` runs it as WebAssembly.
 #![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "prints its result")]
 
-use std::error::Error;
 use std::hint::black_box;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -14,13 +13,13 @@ use highwater_core::Bytes;
 use highwater_core::allocator::{Settings, replay};
 use highwater_core::trace::{Category, Event, LabelId, Storage, StorageId, Stream, Trace};
 
+use crate::Result;
+
 const REPLAYS: usize = 100;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let traces: Vec<(String, Trace)> = std::env::args()
-        .skip(1)
-        .map(|path| Ok((path.clone(), read(&path)?)))
-        .collect::<Result<_, Box<dyn Error>>>()?;
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let traces: Vec<(&str, Trace)> =
+        arguments.iter().map(|&path| Ok((path, read(path)?))).collect::<Result<_>>()?;
     let mut events = 0;
     let mut elapsed = Duration::ZERO;
     for (path, trace) in &traces {
@@ -85,7 +84,7 @@ fn push(trace: &mut Trace, requested: Bytes) {
     });
 }
 
-fn read(path: &str) -> Result<Trace, Box<dyn Error>> {
+fn read(path: &str) -> Result<Trace> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(path)?).read_to_string(&mut text)?;
     let mut trace = Trace::default();

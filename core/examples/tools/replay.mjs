@@ -1,7 +1,7 @@
-// Runs `replay_speed` as WebAssembly, which is what the page runs:
+// Runs `tools replay` as WebAssembly, which is what the page runs:
 //
-//     cargo build --profile wasm-release --target wasm32-wasip1 -p highwater-core --example replay_speed
-//     node core/examples/replay_speed.mjs PROGRAM.wasm FILE.txt.gz…
+//     cargo build --profile wasm-release --target wasm32-wasip1 -p highwater-core --example tools
+//     node core/examples/tools/replay.mjs PROGRAM.wasm FILE.txt.gz…
 //
 // The page's own target has neither files nor a clock. Compiler and profile are the same.
 import { readFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { WASI } from 'node:wasi';
 const [, , program, ...files] = argv;
 const wasi = new WASI({
   version: 'preview1',
-  args: ['replay_speed', ...files.map((file) => resolve(file))],
+  args: ['tools', 'replay', ...files.map((file) => resolve(file))],
   preopens: { '/': '/' },
 });
 const { instance } = await WebAssembly.instantiate(

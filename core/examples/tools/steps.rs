@@ -1,6 +1,6 @@
 //! Prints how long a training step takes, by phase and by class of kernel.
 //!
-//! `cargo run --release -p highwater-core --example step_time -- gpt2-large a100-40gb batch=4 seq=1024 precision=fp32`
+//! `cargo run --release -p highwater-core --example tools -- steps gpt2-large a100-40gb batch=4 seq=1024`
 //!
 //! The model is a name of the catalogue or a file. Settings are those of the command line; other names are
 //! dimensions. `check TABLE` compares with `llm_steps_2023.csv` of tests/times: forward and backward on one GPU.
@@ -14,13 +14,7 @@
     reason = "printed alone"
 )]
 
-#[path = "common/published.rs"]
-mod published;
-#[path = "common/settings.rs"]
-mod settings;
-
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -35,16 +29,14 @@ use highwater_core::time::{Gpu, Machine, Part, StepTime};
 use highwater_core::trace::Phase;
 use highwater_core::{Config, Model};
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::{Result, published, settings};
 
 /// Networks of the table: name there, in the catalogue, and its loss.
 const NETWORKS: [(&str, &str); 2] =
     [("bert_large", "bert-large-uncased"), ("gpt2_large", "gpt2-large")];
 
-fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match *words.as_slice() {
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    match *arguments {
         ["check", table] => check(&fs::read_to_string(table)?),
         ["timm", folder, table] => timm(Path::new(folder), &fs::read_to_string(table)?),
         ["published"] => dump_published(),
@@ -58,7 +50,7 @@ fn main() -> Result<()> {
             print(&StepTime::of(&launches, Gpu::of(device::find(device)?)?));
             Ok(())
         }
-        _ => Err("usage: step_time MODEL DEVICE [name=value …]".into()),
+        _ => Err("usage: steps MODEL DEVICE [name=value …]".into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Schedulers that know the memory of jobs more or less well, on published traces: the tables and pictures of
 //! `docs/cluster.md`.
 //!
-//! `cargo run --release -p highwater-core --example cluster -- [openb_pod_list_default.csv]`
+//! `cargo run --release -p highwater-core --example tools -- cluster [openb_pod_list_default.csv]`
 //!
 //! The argument is a table of Alibaba's cluster-trace-gpu-v2023. Its authors state no licence, so it is not here;
 //! without it, what comes from it is left as it is. With a number behind it, jobs are joined with other runs, and that
@@ -16,7 +16,6 @@
 )]
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -30,7 +29,8 @@ use highwater_core::sharing::slowdown::{Load, Mode, slowed};
 use highwater_core::time::{Gpu, Run, Share};
 use highwater_core::{Bytes, Config, Model, Optimizer};
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::Result;
+
 type Cells = BTreeMap<String, String>;
 
 const PAGE: &str = "docs/cluster.md";
@@ -74,9 +74,8 @@ struct Row {
     never: usize,
 }
 
-fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [path, seed] = arguments.as_slice() {
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    if let [path, seed] = arguments {
         println!("{}", table(&alibaba(&fs::read_to_string(path)?, seed.parse()?)?));
         return Ok(());
     }

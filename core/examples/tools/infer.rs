@@ -1,6 +1,6 @@
 //! Types every value of the given ONNX files and compares with what the files state.
 //!
-//! `cargo run --release --example infer -- batch=2 seq=64 model.onnx…`
+//! `cargo run --release -p highwater-core --example tools -- infer batch=2 seq=64 model.onnx…`
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "an example does I/O")]
 
@@ -12,6 +12,8 @@ use highwater_core::graph::{Dim, Graph};
 use highwater_core::infer::{Typed, infer, open_dims};
 use highwater_core::{Severity, formats};
 
+use crate::Result;
+
 /// Statements of a file against inference: alike, different, and not a number.
 #[derive(Default)]
 struct Tally {
@@ -21,18 +23,18 @@ struct Tally {
     untyped: usize,
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let mut given = BTreeMap::new();
     let mut totals = Tally::default();
-    let mut slowest = (Duration::ZERO, String::new());
+    let mut slowest = (Duration::ZERO, "");
     let mut n_files = 0_usize;
-    for argument in std::env::args().skip(1) {
+    for &argument in arguments {
         if let Some((name, size)) = argument.split_once('=') {
             given.insert(name.to_owned(), size.parse::<u64>()?);
             continue;
         }
-        let bytes = std::fs::read(&argument)?;
-        let graph = formats::open(&mut bytes.as_slice(), &argument)?.graph;
+        let bytes = std::fs::read(argument)?;
+        let graph = formats::open(&mut bytes.as_slice(), argument)?.graph;
         let mut dims = BTreeMap::new();
         for open in open_dims(&graph) {
             dims.extend(given.get(&open.name).map(|&size| (open.name, size)));
