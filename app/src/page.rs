@@ -1,5 +1,7 @@
 //! Work without a view: this changes the state, and the components show it.
 
+mod line;
+
 pub(crate) mod embed;
 pub(crate) mod engine;
 pub(crate) mod files;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use gloo::render::{AnimationFrame, request_animation_frame};
+use gloo::render::request_animation_frame;
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::config::{SETTINGS, Setting};
@@ -36,6 +36,7 @@ use crate::model::times::Times;
 use crate::words;
 use highwater_core::levers::Pulled;
 
+use super::line::{By, Line, Opening, Request, Wanted};
 use super::{embed, link};
 
 /// COUNT: milliseconds without an input, from the start on, after which other files are fetched.
@@ -89,98 +90,6 @@ pub(crate) struct Engine {
     pub(crate) capacity: RwSignal<Option<Computed<Vec<u8>>>>,
     /// COUNT: questions about servers, of which the newest counts.
     pub(crate) capacity_asked: RwSignal<u64>,
-}
-
-/// The line's own memory; the user never sees it.
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is about another thing that was sent")]
-struct Line {
-    worker: Option<Worker>,
-    ready: bool,
-    generation: u64,
-    /// The request that the worker is busy with.
-    under_way: Option<Request>,
-    /// What to open as soon as the worker is free.
-    open_next: Option<Opening>,
-    /// What to estimate as soon as the worker is free.
-    estimate_next: Option<Wanted>,
-    /// The event that the worker is looking at.
-    looking: Option<usize>,
-    /// The event to look at as soon as it has answered.
-    look_next: Option<usize>,
-    frame: Option<AnimationFrame>,
-    /// The newest input that opened, and what was wanted of it that had an answer.
-    good: Option<(Input, Wanted)>,
-    /// The text of that input, if it has one.
-    good_text: Option<String>,
-    /// The example on the page whose answer travelled with it: the worker has not opened it yet.
-    lacks: Option<Box<Opening>>,
-    /// Messages that wait until the worker has what is on the page.
-    held: Vec<ToWorker>,
-    /// Whether the worker has begun with the request that was sent last.
-    has_begun: bool,
-    /// Whether the worker lacks the model that is on the page: it has replaced one that was busy.
-    is_bare: bool,
-    /// Whether what the first answer does not need has been asked for.
-    has_rest: bool,
-    /// Whether the models that need no file have been asked for.
-    has_names: bool,
-    /// COUNT: workers that died since the user last asked for something.
-    deaths: usize,
-    /// The settings that the user has chosen for models before this one; else the defaults.
-    own: Config,
-    /// The settings as what is open brought them: itself, a message about it, a recipe, a link. They end with it.
-    brought: Config,
-}
-
-/// A request to the worker.
-#[derive(Clone, Debug)]
-enum Request {
-    Open(Box<Opening>),
-    /// Open what is answered on the page already.
-    CatchUp,
-    Estimate(Box<Wanted>),
-}
-
-/// What an estimate is wanted for.
-#[derive(Clone, Debug, PartialEq)]
-struct Wanted {
-    config: Config,
-    /// Which reading of a recorded run.
-    reading: usize,
-}
-
-/// An input on its way in.
-#[derive(Clone, Debug)]
-struct Opening {
-    input: Input,
-    config: Config,
-    /// The settings that it is to have, whatever it suggests itself.
-    wanted: Option<Config>,
-    /// What the user has chosen before; nothing where that stays as it is.
-    own: Option<Config>,
-    by: By,
-}
-
-/// How an input came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    /// A file was chosen or dropped.
-    File,
-    /// A text was pasted or dropped, or begun: one that is no model is shown in the editor.
-    Text,
-    /// The text in the editor has changed.
-    Typing,
-    /// The page opens it to show what an answer looks like.
-    Page,
-    /// Opened once more after a crash, not because the user asked.
-    Restart,
-}
-
-impl Opening {
-    fn again(input: Input, good: Wanted) -> Self {
-        Self { input, config: good.config, wanted: None, own: None, by: By::Restart }
-    }
 }
 
 impl Engine {
@@ -1081,55 +990,5 @@ impl Engine {
         } else {
             self.state.notice.set(Some(words::notice::stopped_for_good()));
         }
-    }
-}
-
-impl Line {
-    /// Opens the model on the page again where the worker lacks it, and nothing came in its place.
-    fn bring_back(&mut self, by: By) {
-        if self.is_bare && by != By::Restart && self.open_next.is_none() {
-            self.open_next = self.good.clone().map(|(input, good)| Opening::again(input, good));
-        }
-    }
-
-    /// Ends the worker, and what it was busy with.
-    fn stop_worker(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            worker.terminate();
-        }
-        self.ready = false;
-        self.under_way = None;
-        self.looking = None;
-        self.has_names = false;
-    }
-
-    /// Sends a message as soon as the worker listens and has what is on the page.
-    fn send(&mut self, message: ToWorker) {
-        if self.ready && self.lacks.is_none() && self.held.is_empty() {
-            self.post(&message, &JsValue::NULL);
-        } else {
-            self.held.push(message);
-        }
-    }
-
-    /// Sends what was held.
-    fn send_held(&mut self) {
-        for message in std::mem::take(&mut self.held) {
-            self.post(&message, &JsValue::NULL);
-        }
-    }
-
-    fn post(&self, message: &ToWorker, attached: &JsValue) {
-        let packed = protocol::pack(message, attached);
-        if let (Some(worker), Some((data, transfer))) = (&self.worker, packed) {
-            // Fails only for values that cannot be cloned; files and bytes always can.
-            drop(worker.post_message_with_transfer(&data, &transfer));
-        }
-    }
-
-    /// The request that has just been answered, unless the page was closed meanwhile.
-    fn answered(&mut self, generation: u64) -> Option<Request> {
-        let request = self.under_way.take();
-        request.filter(|_| generation == self.generation)
     }
 }
