@@ -2,6 +2,7 @@
 //!
 //! [`Autopsy::of`] reads only a [`Report`]. The sentences are in [`wording`](crate::wording).
 
+use crate::order::InOrder as _;
 use std::cmp::Reverse;
 
 use crate::bytes::Bytes;
@@ -195,7 +196,7 @@ impl Autopsy {
                 }),
             }
         }
-        groups.sort_by_key(|group| Reverse(group.bytes));
+        groups.order_by_key(|group| Reverse(group.bytes));
         groups.truncate(GROUPS_MAX);
         groups.retain(|group| group.bytes.times(GROUP_SHARE) >= total);
         let told: Bytes = groups.iter().map(|group| group.bytes).sum();

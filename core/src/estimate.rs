@@ -14,6 +14,7 @@ mod stages;
 mod timing;
 mod usual;
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -655,11 +656,11 @@ impl Model {
             return Some(Diagnostic::new(Severity::Info, "unread-parameters", message));
         }
         let values = graph.values.iter().filter(|value| value.initializer.is_some());
-        let present: BTreeSet<&str> = values.map(|value| value.name.as_str()).collect();
+        let present: BTreeSet<&str> = values.map(|value| value.name.as_str()).into_set();
         // What was folded into others ran in its module, and so did what a tensor of the file belongs to.
         let modules = graph.nodes.iter().map(|node| node.module.as_str());
         let ran: BTreeSet<&str> =
-            modules.chain(present.iter().filter_map(|name| owner(name))).collect();
+            modules.chain(present.iter().filter_map(|name| owner(name))).into_set();
         let is_unread = |name: &&str| {
             !present.contains(name) && owner(name).is_some_and(|owner| !ran.contains(owner))
         };

@@ -58,7 +58,7 @@
 extern crate highwater_base;
 
 pub use highwater_base::{
-    apart, basis, bytes, config, diagnostic, error, graph, sentence, source, tensor, trace,
+    apart, basis, bytes, config, diagnostic, error, graph, order, sentence, source, tensor, trace,
 };
 use highwater_base::{decimal, near, unpack};
 use highwater_engine::unused;

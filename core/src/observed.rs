@@ -11,6 +11,7 @@ mod out_of_memory;
 mod summary;
 mod text;
 
+use crate::order::InOrder as _;
 pub use cause::Cause;
 pub use nvidia_smi::{Gpu, Instance, Machine, Process};
 use out_of_memory::TENSORFLOW;
@@ -434,7 +435,7 @@ impl Explanation {
             let off = |suspect: &Suspect| {
                 suspect.device.map_or(u64::MAX, |device| device.context().0.abs_diff(context))
             };
-            self.suspects.sort_by_key(|suspect| (suspect.device.is_none(), off(suspect)));
+            self.suspects.order_by_key(|suspect| (suspect.device.is_none(), off(suspect)));
         }
         self.known.device = self.suspects.first().and_then(|suspect| suspect.device);
         let names: Vec<&str> = self.suspects.iter().map(|suspect| suspect.name).collect();

@@ -4,6 +4,7 @@
 //! top of them.
 
 use highwater_core::Bytes;
+use highwater_core::order::InOrder as _;
 use highwater_core::report::{LiveTensor, Report};
 use highwater_core::trace::Category;
 
@@ -36,7 +37,7 @@ pub(crate) fn blocks<'a>(curves: &Curves<'a>, area: Area) -> Vec<Block<'a>> {
     let is_high = |tensor: &&LiveTensor| tensor.bytes.times(height) >= curves.top.times(LOWEST);
     let mut tensors: Vec<&LiveTensor> = curves.tensors.iter().filter(is_high).collect();
     // What was there before the first event has the last number: it comes first.
-    tensors.sort_by_key(|tensor| tensor.born.wrapping_add(1));
+    tensors.order_by_key(|tensor| tensor.born.wrapping_add(1));
     let edge = |size: Bytes| height_of(area, size, curves.top);
     let mut below = vec![Bytes::ZERO; curves.columns.len()];
     let mut blocks = Vec::new();

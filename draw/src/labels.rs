@@ -3,6 +3,7 @@
 //! Nothing here measures text: every letter is assumed to be wide.
 
 use highwater_core::Bytes;
+use highwater_core::order::InOrder as _;
 use highwater_core::report::Report;
 
 use crate::blocks::{Block, blocks};
@@ -153,7 +154,7 @@ pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Lab
     let mut tensors: Vec<Strip> = tensors.collect();
     let mut labels = Vec::new();
     for strips in [&mut layers, &mut parts, &mut tensors] {
-        strips.sort_by_key(|strip| std::cmp::Reverse(strip.most));
+        strips.order_by_key(|strip| std::cmp::Reverse(strip.most));
         for strip in strips.iter().filter(|strip| !strip.name.is_empty()) {
             let text = format!("{} {}", strip.name, strip.most.short());
             // A band of one tensor is named already.
@@ -245,7 +246,7 @@ pub fn kept_label(curves: &Curves<'_>, name: &str, room: &mut Room) -> Option<La
         .collect();
     room.taken.extend(&line);
     let mut highest = line;
-    highest.sort_by_key(|part| part.top);
+    highest.order_by_key(|part| part.top);
     let wide = width(name, room.em);
     let place = highest.into_iter().find_map(|part| {
         let middle = part.left + part.width / 2 - wide / 2;

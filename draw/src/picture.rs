@@ -3,6 +3,7 @@
 use highwater_core::Bytes;
 use highwater_core::device::{USUAL, Verdict};
 use highwater_core::export::{Answer, DeviceAnswer};
+use highwater_core::order::InOrder as _;
 use highwater_core::report::{Report, Timeline};
 use highwater_core::trace::Phase;
 use plotters::prelude::{Color as _, DrawingBackend, SVGBackend};
@@ -259,7 +260,7 @@ fn axis_and_stack<B: DrawingBackend>(
         found.map_or_else(String::new, |(_, text)| text.clone())
     };
     let mut sorted = limits.clone();
-    sorted.sort_by_key(|limit| limit.bytes);
+    sorted.order_by_key(|limit| limit.bytes);
     let mut placed = limit_labels(&sorted, top, &say, &mut room);
     let kept = words.legend.last().filter(|_| words.compared.is_some());
     placed.extend(kept.and_then(|name| kept_label(&curves, name, &mut room)));

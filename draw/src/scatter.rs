@@ -3,6 +3,7 @@
 //! A few estimators have a colour and a name at the right edge; the others are grey. Places are in octaves: doublings
 //! of a byte, of a sample, or of a ratio.
 
+use highwater_core::order::InOrder as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_core::Bytes;
@@ -289,13 +290,13 @@ fn ratio(octave: i32) -> String {
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
+    values.order_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
 /// Names moved so that they do not touch, within the picture.
 fn spread(mut names: Vec<(i32, String, Ink)>) -> Vec<(i32, String, Ink)> {
-    names.sort_by_key(|(at, ..)| *at);
+    names.order_by_key(|(at, ..)| *at);
     let mut least = PLOT.top + LINE / 2;
     for (at, ..) in &mut names {
         *at = (*at).max(least);

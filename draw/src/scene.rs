@@ -1,5 +1,6 @@
 //! The data of a drawn timeline, computed once for each report and once for each view of it.
 
+use highwater_core::order::InOrder as _;
 use std::sync::Arc;
 
 use highwater_core::Bytes;
@@ -130,7 +131,7 @@ impl PartialEq for Ground {
 impl Ground {
     /// Of a report, with room for the one that it is compared with, and for limits that are near.
     pub fn of(report: Arc<Report>, compared: Option<Arc<Report>>, mut limits: Vec<Limit>) -> Self {
-        limits.sort_by_key(|limit| limit.bytes);
+        limits.order_by_key(|limit| limit.bytes);
         let other = compared.as_ref().map(|compared| compared.peak.allocated);
         let top = top(&report, other, &limits);
         let pyramid = Pyramid::of(&report.timeline.allocated);

@@ -1,5 +1,6 @@
 //! The tensors alive at one moment: each by itself, by module, by category.
 
+use highwater_core::order::InOrder as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -293,7 +294,7 @@ fn groups(live: &[LiveTensor], found: &[usize], by: Option<Vocabulary>) -> Vec<G
             groups.push(Group { meaning: name.clone(), name, class: "", bytes });
         }
     }
-    groups.sort_by_key(|group| Reverse(group.bytes));
+    groups.order_by_key(|group| Reverse(group.bytes));
     groups
 }
 

@@ -1,5 +1,6 @@
 //! The basis of the answer: assumptions, recovered operators, gaps.
 
+use highwater_core::order::InOrder as _;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(crate) fn Diagnostics(
     let open = RwSignal::new(false);
     let inside = move |report: Arc<Report>| {
         let mut diagnostics: Vec<_> = report.diagnostics.iter().collect();
-        diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
+        diagnostics.order_by_key(|diagnostic| Reverse(diagnostic.severity));
         let all = diagnostics.len();
         let rows: Vec<_> =
             diagnostics.into_iter().take(shown(open.get(), FIRST)).map(row).collect();

@@ -1,5 +1,6 @@
 //! Every GPU: the needed and the usable memory, and the largest batch.
 
+use highwater_core::order::InOrder as _;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ fn first(rows: &[DeviceRow], carded: impl Fn(&str) -> bool) -> Vec<usize> {
             (if is_carded { 0 } else { distance.unwrap_or(u64::MAX) }, at)
         })
         .collect();
-    distances.sort_by_key(|&(distance, at)| (distance, at));
+    distances.order_by_key(|&(distance, at)| (distance, at));
     let carded = distances.iter().take_while(|&&(distance, _)| distance == 0).count();
     let near = distances.iter().filter(|&&(distance, _)| distance < NEAR).count();
     let shown = near.min(FIRST).max(carded);
@@ -405,7 +406,7 @@ fn sorted(rows: &[DeviceRow], key: Key, descending: bool) -> Vec<usize> {
             (position, row.device.with_value(|device| device.name.clone()), known)
         })
         .collect();
-    facts.sort_by(|left, right| {
+    facts.order_by(|left, right| {
         let order = match key {
             Key::Name => left.1.cmp(&right.1),
             Key::Capacity => unknown_last(left.2.map(|f| f.0), right.2.map(|f| f.0), descending),

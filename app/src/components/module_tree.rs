@@ -1,5 +1,6 @@
 //! The modules of the model as a tree, each with its bytes at the peak.
 
+use highwater_core::order::{InOrder as _, IntoOrdered as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -271,12 +272,12 @@ impl Tree {
     fn of(report: &Report) -> Self {
         let labels = report.timeline.labels.iter().enumerate();
         let runs: BTreeMap<&str, usize> =
-            labels.map(|(place, label)| (label.as_str(), place)).collect();
+            labels.map(|(place, label)| (label.as_str(), place)).into_map();
         let parts = report.modules_at_peak.iter();
         let mut parts: Vec<(&str, Bytes)> =
             parts.map(|part| (part.module.as_str(), part.bytes)).collect();
         // Those of which no event is shown come behind the others.
-        parts.sort_by_key(|(path, _)| runs.get(path).copied().unwrap_or(usize::MAX));
+        parts.order_by_key(|(path, _)| runs.get(path).copied().unwrap_or(usize::MAX));
         let mut tree = Self::default();
         for (path, bytes) in parts {
             tree.add(path, bytes);

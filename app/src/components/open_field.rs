@@ -1,6 +1,7 @@
 //! The one field that opens everything: a file, pasted text, or a name.
 
 use highwater_core::formats::catalogue::{MARK, of_address};
+use highwater_core::order::InOrder as _;
 use leptos::ev::{ClipboardEvent, KeyboardEvent, MouseEvent};
 use leptos::html;
 use leptos::prelude::*;
@@ -442,7 +443,7 @@ fn named(wanted: &str, names: &str) -> Vec<Named> {
             list.push(Named { id, name, hub });
         }
     }
-    first.sort_by(|one: &Named, other| version(&other.id).total_cmp(&version(&one.id)));
+    first.order_by(|one: &Named, other| version(&other.id).total_cmp(&version(&one.id)));
     first.append(&mut rest);
     first
 }

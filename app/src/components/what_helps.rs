@@ -4,6 +4,7 @@
     reason = "a part may not arrive, which the attribute adds to the result"
 )]
 
+use highwater_core::order::InOrder as _;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -211,7 +212,7 @@ fn ranked(levers: &[state::Lever]) -> Ranked {
         }
     }
     let order = |mut found: Vec<(u64, usize)>| -> Vec<usize> {
-        found.sort_by_key(|&(saved, _)| Reverse(saved));
+        found.order_by_key(|&(saved, _)| Reverse(saved));
         found.into_iter().map(|(_, at)| at).collect()
     };
     Ranked { saving: order(saving), little: order(little), useless }

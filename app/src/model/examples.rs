@@ -3,6 +3,7 @@
 //! They travel as graphs that were read already, so that the worker answers before the readers of files arrive; and with
 //! the answer for the settings that they open with, so that the page answers before the worker is there.
 
+use highwater_core::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use highwater_core::Config;
@@ -28,7 +29,7 @@ pub(crate) struct Example {
 impl Example {
     /// Its sizes, as the settings hold them.
     pub(crate) fn dims(&self) -> BTreeMap<String, u64> {
-        self.dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect::<BTreeMap<_, _>>()
+        self.dims.iter().map(|&(name, size)| (name.to_owned(), size)).into_map()
     }
 }
 

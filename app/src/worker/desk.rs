@@ -8,8 +8,9 @@
     reason = "this part of the program may not arrive, which the attribute adds to the result"
 )]
 
+use highwater_core::order::IntoOrdered as _;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gloo::timers::callback::Timeout;
@@ -851,7 +852,7 @@ impl Desk {
         let reach = reach.max(TREND);
         let sizes = (1..=TREND).map(|n| reach.saturating_mul(n).div_euclid(TREND));
         // What is on the page is a point of the curve, too.
-        let sizes = sizes.chain([size]).collect::<BTreeSet<_>>();
+        let sizes = sizes.chain([size]).into_set();
         self.sweep.trend = Trend { dim: dim.name.clone(), points: Vec::new() };
         self.sweep.trend_shown = now();
         self.sweep.tasks.push_front(Task::TrendEnd);

@@ -1,6 +1,7 @@
 //! The only access to `highwater_core`: the worker's questions, with answers that can be posted.
 
 use highwater_core::config::{Kind, SETTINGS, Scope};
+use highwater_core::order::InOrder as _;
 use highwater_core::{Config, device};
 
 use crate::model::protocol::OpenDim;
@@ -14,7 +15,7 @@ pub(crate) use highwater_core::levers::{Facts, LEVERS, Search, Searched};
 /// them answers for the others.
 pub(crate) fn ids_by_interest(chosen: &str, mine: Option<&str>) -> Vec<String> {
     let mut rest: Vec<&device::Device> = device::all().iter().collect();
-    rest.sort_by_key(|device| device.compute_capability);
+    rest.order_by_key(|device| device.compute_capability);
     let first = std::iter::once(chosen).chain(device::USUAL).chain(mine);
     let mut ids: Vec<String> = Vec::new();
     for id in first.chain(rest.into_iter().map(|device| device.id)) {
@@ -37,7 +38,7 @@ pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
             inputs: dim.inputs,
         })
         .collect();
-    dims.sort_by_key(|dim| !dim.batch);
+    dims.order_by_key(|dim| !dim.batch);
     dims
 }
 

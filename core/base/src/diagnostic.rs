@@ -1,6 +1,7 @@
 //! Diagnostics: assumptions and failures of an estimate, as structured data. They accumulate and are never
 //! dropped.
 
+use crate::order::InOrder as _;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::fmt;
@@ -117,7 +118,7 @@ impl Diagnostics {
     /// All, the severest first, otherwise in the order in which they were found.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
         let mut found = self.into_inner();
-        found.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
+        found.order_by_key(|diagnostic| Reverse(diagnostic.severity));
         found
     }
 }

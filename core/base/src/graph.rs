@@ -3,6 +3,7 @@
 //! Every format becomes this one type, and nothing after it knows where a graph came from.
 //! Nodes are in topological order; ids are positions.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -400,7 +401,7 @@ impl Graph {
     /// What the tensors of the exported module are to it, by name, where the file says; the first of a
     /// name counts.
     pub fn members_by_name(&self) -> BTreeMap<String, Member> {
-        self.members.iter().rev().cloned().collect::<BTreeMap<_, _>>()
+        self.members.iter().rev().cloned().into_map()
     }
 
     /// Name of a value, for messages.

@@ -5,11 +5,12 @@
 //! | module | what |
 //! |---|---|
 //! | [`bytes`] | sizes, exact and printed |
+//! | [`order`] | sorted slices, maps and sets, with little code |
 //! | [`sentence`] | messages as templates, for any language |
 //! | [`error`], [`diagnostic`] | why something is refused, and what is worth knowing |
 //! | [`decimal`] | fractions, read without the standard library's tables |
 //! | [`tensor`] | element types and shapes |
-//! | [`basis`] | what a number rests on |
+//! | [`basis`] | how certain a number is, and why |
 //! | [`calls`] | calls of ATen that are one operator of ONNX |
 //! | [`near`] | names near one that was typed |
 //! | [`config`] | the user's choices |
@@ -29,6 +30,7 @@
 )]
 
 pub mod bytes;
+pub mod order;
 
 #[macro_use]
 pub mod sentence;

@@ -2,6 +2,7 @@
 //!
 //! Made by `step`, replayed by `allocator`, read by `report`. Plain data.
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -180,7 +181,7 @@ impl ByCategory {
         let all = Category::ALL.map(|category| (category, self.get(category)));
         let mut present: Vec<_> =
             all.into_iter().filter(|(_, bytes)| *bytes > Bytes::ZERO).collect();
-        present.sort_by_key(|(_, bytes)| Reverse(*bytes));
+        present.order_by_key(|(_, bytes)| Reverse(*bytes));
         present
     }
 }
@@ -319,7 +320,7 @@ impl Trace {
     /// SIZE: what only assumed variables of Python keep alive after an event.
     pub fn held_at(&self, event: usize) -> Bytes {
         let before = self.held.iter().filter(|(_, from)| *from <= event);
-        let mut held: BTreeSet<StorageId> = before.map(|(id, _)| *id).collect();
+        let mut held: BTreeSet<StorageId> = before.map(|(id, _)| *id).into_set();
         if held.is_empty() {
             return Bytes::ZERO;
         }

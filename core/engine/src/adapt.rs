@@ -7,6 +7,7 @@
 //! Sources: `peft/tuners/lora/layer.py`; `replace_with_bnb_linear` of transformers. The rules are in
 //! [`crate::ops`], the weights' way to the device in [`crate::step`].
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -132,7 +133,7 @@ pub fn is_adapter(name: &str) -> bool {
 /// Weights that are quantised on their way to the device.
 pub fn quantized_weights(program: &Program) -> BTreeSet<ValueId> {
     let quantized = program.nodes.iter().filter(|node| node.attributes.contains_key("bits"));
-    quantized.filter_map(|node| node.input(1)).collect::<BTreeSet<_>>()
+    quantized.filter_map(|node| node.input(1)).into_set()
 }
 
 /// A linear layer.

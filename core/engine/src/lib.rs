@@ -9,7 +9,7 @@
 //! | [`recover`] | exporters' nodes → the operators that PyTorch ran | bytes |
 //! | [`ops`], [`aten`] | an operator → its shapes, its allocations, its saved tensors, its gradient | the allocator |
 //! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
-//! | [`compiled`] | a region that was traced → what `torch.compile` allocates for it | operators |
+//! | [`compiled`] | a region that was traced → what `torch.compile` allocates for it | addresses |
 //! | [`parallel`] | several GPUs → what stands around the step of one rank | addresses |
 //! | [`allocator`] | trace → segments, blocks, statistics | tensors |
 #![forbid(unsafe_code)]
@@ -27,7 +27,8 @@
 extern crate highwater_base;
 
 use highwater_base::{
-    apart, basis, bytes, calls, config, decimal, diagnostic, error, graph, sentence, tensor, trace,
+    apart, basis, bytes, calls, config, decimal, diagnostic, error, graph, order, sentence, tensor,
+    trace,
 };
 
 pub mod eager;

@@ -14,6 +14,7 @@
 
 mod lists;
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -398,7 +399,7 @@ impl<'r> Round<'r> {
                 let place = i64::try_from(place).unwrap_or(i64::MAX);
                 given.push(self.select(*whole, at("scan_input_axes", position), place));
             }
-            let names = body.inputs.iter().copied().zip(given).collect::<BTreeMap<_, _>>();
+            let names = body.inputs.iter().copied().zip(given).into_map();
             let mut made = self.run(body, names, trip, is_assumed)?.into_iter();
             carried = made.by_ref().take(n_carried).collect();
             for (list, value) in stacks.iter_mut().zip(made) {
@@ -437,7 +438,7 @@ impl<'r> Round<'r> {
     /// What a body of one input makes of a value; the value, where there is no body.
     fn changed_by(&mut self, node: &Node, name: &str, x: ValueId) -> Result<ValueId, Error> {
         let Some(body) = node.body(name) else { return Ok(x) };
-        let names = body.inputs.iter().map(|input| (*input, x)).collect::<BTreeMap<_, _>>();
+        let names = body.inputs.iter().map(|input| (*input, x)).into_map();
         let made = self.run(body, names, 0, self.rests_on_assumption(node))?;
         Ok(made.first().copied().unwrap_or(x))
     }
@@ -644,7 +645,7 @@ impl<'r> Round<'r> {
             op: op.to_owned(),
             inputs: inputs.into_iter().map(Some).collect(),
             outputs: vec![Some(output)],
-            attributes: axis.into_iter().collect::<BTreeMap<_, _>>(),
+            attributes: axis.into_iter().into_map(),
             trip: self.trip,
             ..Node::default()
         });

@@ -4,6 +4,7 @@
 //! module has its tensors on the device, read or not. So tensors with names of a module's state are counted, and
 //! everything else is reported with its bytes.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -138,7 +139,7 @@ fn quantized(graph: &Graph, typed: &Typed, trains: bool) -> Option<Diagnostic> {
         let (_, at) = QUANTIZED.iter().find(|(op, _)| *op == node.op)?;
         node.input(*at).filter(is_weight)
     };
-    let weights: BTreeSet<ValueId> = graph.nodes.iter().filter_map(|node| weight(node)).collect();
+    let weights: BTreeSet<ValueId> = graph.nodes.iter().filter_map(|node| weight(node)).into_set();
     let types = || weights.iter().filter_map(|id| typed.ty(*id));
     let held: Bytes = types().map(TensorType::size).sum();
     let elements = types().fold(0_u64, |sum, ty| sum.saturating_add(ty.numel()));

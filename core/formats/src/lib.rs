@@ -21,7 +21,7 @@
 extern crate highwater_base;
 
 use highwater_base::{
-    apart, basis, calls, config, diagnostic, error, graph, near, sentence, source, tensor,
+    apart, basis, calls, config, diagnostic, error, graph, near, order, sentence, source, tensor,
 };
 
 pub mod formats;

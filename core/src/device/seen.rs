@@ -1,5 +1,6 @@
 //! The total memory that each GPU reports, which identifies the GPU in a message.
 
+use crate::order::InOrder as _;
 use std::cmp::Reverse;
 
 use super::table::OTHERS;
@@ -94,7 +95,7 @@ pub fn suspects(total: Printed) -> Vec<Suspect> {
             Some(Suspect { device, name, fit: totals.fit(total)? })
         })
         .collect();
-    suspects.sort_by_key(|suspect| (suspect.fit == Fit::Near, suspect.device.is_none()));
+    suspects.order_by_key(|suspect| (suspect.fit == Fit::Near, suspect.device.is_none()));
     if suspects.iter().any(|suspect| suspect.fit != Fit::Near) {
         suspects.retain(|suspect| suspect.fit != Fit::Near);
     }

@@ -6,6 +6,7 @@
 
 use super::table::{AMPERE, BLACKWELL, HOPPER};
 use super::{Device, Provenance, Totals};
+use crate::order::InOrder as _;
 
 /// Which part of a card a slice is; its profile, `3g.40gb`, is the device's nameplate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ pub fn slices(card: &str) -> impl Iterator<Item = &'static Device> {
 pub fn placement(slices: &[Slice]) -> Option<Vec<u64>> {
     // The largest first: they may start at the fewest places.
     let mut order: Vec<usize> = (0..slices.len()).collect();
-    order.sort_by_key(|&at| std::cmp::Reverse(slices.get(at).map(|slice| slice.memory)));
+    order.order_by_key(|&at| std::cmp::Reverse(slices.get(at).map(|slice| slice.memory)));
     let mut starts = vec![0; slices.len()];
     place(slices, &order, 0, &mut starts).then_some(starts)
 }

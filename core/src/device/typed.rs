@@ -3,6 +3,7 @@
 use super::{Device, all, lookup, slices};
 use crate::error::{Error, ErrorKind};
 use crate::near::distance;
+use crate::order::InOrder as _;
 use crate::sentence::Sentence;
 
 /// Words that tell no model of GPU from another.
@@ -139,7 +140,7 @@ fn unknown(text: &str, wanted: &[String]) -> Sentence {
     }
     let squeezed = wanted.concat();
     let mut near: Vec<&Device> = all().iter().collect();
-    near.sort_by_key(|device| distance(&squeezed, &device.words.concat()));
+    near.order_by_key(|device| distance(&squeezed, &device.words.concat()));
     let near: Vec<_> = near.iter().take(OFFERED).map(|device| device.id).collect();
     say!(
         "unknown device `{text}`; near are {near}, and `highwater devices` lists all. For another NVIDIA GPU, choose one \

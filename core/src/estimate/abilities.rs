@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::RefUnwindSafe;
 
 use crate::config::{Config, Library};
 use crate::diagnostic::Diagnostics;
@@ -21,7 +22,7 @@ pub type Rewrite = fn(&str, Library) -> Result<Graph, Error>;
 ///
 /// [`Everything`] is all there is. A program that loads its own parts as it needs them says in its answers which it
 /// lacks, and what to do.
-pub trait Abilities: fmt::Debug + Send + Sync {
+pub trait Abilities: fmt::Debug + Send + Sync + RefUnwindSafe {
     /// Writes the graph of a configuration with other code, for other passes and releases of a library.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! [`Layer`]: a model as formulas and learned estimators see it, a list of layers with their sizes.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -77,12 +78,11 @@ impl Model {
         let program = &recovered.program;
         let mut layers = Vec::new();
         let mut makers: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
-        let mut words: BTreeSet<ValueId> = program.graph.inputs.iter().copied().collect();
+        let mut words: BTreeSet<ValueId> = program.graph.inputs.iter().copied().into_set();
         words.retain(|id| is_integer(program, *id));
         for node in &program.nodes {
             let read = node.inputs.iter().flatten().filter_map(|id| makers.get(id)).flatten();
-            let mut sources: Vec<usize> =
-                read.copied().collect::<BTreeSet<_>>().into_iter().collect();
+            let mut sources: Vec<usize> = read.copied().into_set().into_iter().collect();
             sources.drain(..sources.len().saturating_sub(MOST_SOURCES));
             let has_words = node.inputs.iter().flatten().any(|id| words.contains(id));
             if has_words {

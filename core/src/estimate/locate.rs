@@ -5,6 +5,7 @@
 //! size. The place is found if the simulated allocator, stopped at the message's own limit, fails with the same
 //! figures as the message.
 
+use crate::order::InOrder as _;
 use std::collections::BTreeMap;
 
 use super::{Model, OnDevice, Stages};
@@ -189,7 +190,7 @@ impl Model {
             .collect();
         // Usual batches first, among those that fit as well as rounding lets one see.
         let within = message.allocated.map_or(1, |allocated| allocated.within.0.max(1));
-        guesses.sort_by_key(|&(off, batch)| {
+        guesses.order_by_key(|&(off, batch)| {
             let usual = batch.is_power_of_two() || batch.is_multiple_of(8);
             (off.div_euclid(within), !usual, batch)
         });
@@ -335,7 +336,7 @@ fn within(config: &Config, run: &OnDevice, message: &Message) -> Located {
     let off = |place: &Candidate| {
         message.allocated.map_or(0, |allocated| allocated.bytes.0.abs_diff(place.allocated.0))
     };
-    places.sort_by_key(|place| {
+    places.order_by_key(|place| {
         let off = if place.fits == Match::Near { off(place) } else { 0 };
         (place.fits, off, !place.new_segment, place.event)
     });

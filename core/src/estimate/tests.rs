@@ -19,7 +19,8 @@ const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
 fn events(model: &Model, config: &Config, nodes_max: usize) -> Result<Vec<String>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-    let trace = model.program(&shaped, config)?.record(config, (hardware, None), None)?.trace;
+    let trace =
+        model.program(&shaped, config)?.record(config, (hardware, &Everything), None)?.trace;
     let mut order = BTreeMap::new();
     let mut marks = trace.phases.iter().peekable();
     let mut lines = Vec::new();
@@ -49,7 +50,7 @@ fn launched(
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
     let steady = Script::of(config)?.steady;
     let program = model.program(&shaped, config)?;
-    let run = program.record(config, (hardware, None), Some(steady))?;
+    let run = program.record(config, (hardware, &Everything), Some(steady))?;
     let launches = run.launches.expect("they were asked for");
     let mut counts = BTreeMap::new();
     for launch in &launches.list {
@@ -95,7 +96,7 @@ fn launches_change_no_event() {
             if launching {
                 rt.record_launches(Script::of(&config).expect("a script").steady);
             }
-            let hooks = parallel::hooks(&program, &config).expect("there are such ranks");
+            let hooks = Everything.around(&program, &config).expect("there are such ranks");
             let (trace, _, launches) =
                 step::run(rt, &program, &loss, &config, &*hooks, &sink).expect("it runs");
             let Trace { events, operators, modules, storages, labels, phases, .. } = trace;

@@ -5,7 +5,7 @@
 //! allocates, filtered by xMem's rules. The framework's share, which xMem measures on the card, is the context of our
 //! table.
 
-use std::collections::BTreeSet;
+use crate::order::IntoOrdered as _;
 
 use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::trace::{Category, Phase, Trace};
@@ -40,7 +40,7 @@ impl Estimator for Xmem {
 
 /// The blocks that it keeps of a run.
 fn blocks(evidence: &Evidence<'_>) -> Trace {
-    let sizes = evidence.parameter_sizes().collect::<BTreeSet<_>>();
+    let sizes = evidence.parameter_sizes().into_set();
     let events = evidence.until_end_of(STEPS, Phase::Optimizer);
     evidence.part(events, |storage, life| match (storage.category, life.phase) {
         (Category::Workspace, _) => false,

@@ -5,6 +5,7 @@
 //! first, is the tensor, the operator, the modules and the phase. Time is counted in
 //! calls to the allocator, a microsecond each, since what a run does between them is not simulated.
 
+use crate::order::IntoOrdered as _;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -181,7 +182,7 @@ impl Recording {
             let view = self.allocator.block(block)?;
             Some((view.address, StorageId::new(id)))
         });
-        alive.collect::<BTreeMap<_, _>>()
+        alive.into_map()
     }
 
     fn push(

@@ -13,6 +13,7 @@
 //! - Everything else is the same code on both devices and used as recorded: the order of backward, sums of
 //!   gradients, `zero_grad`, and the tensors that Python's variables keep alive.
 
+use crate::order::InOrder as _;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -606,7 +607,7 @@ fn turns(history: &History<'_>) -> Vec<(Time, Turn)> {
             turns.push((mark.start, Turn::ZeroGrad));
         }
     }
-    turns.sort_by_key(|(at, _)| *at);
+    turns.order_by_key(|(at, _)| *at);
     turns
 }
 

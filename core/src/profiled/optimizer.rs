@@ -1,7 +1,7 @@
 //! The optimizer of a trace: its class from the annotation, its settings from the state that its step left and
 //! from the operators that it ran.
 
-use std::collections::BTreeSet;
+use crate::order::IntoOrdered as _;
 
 use super::Span;
 use super::history::{History, TracedBlock};
@@ -15,7 +15,7 @@ use crate::trace::Phase;
 pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config, Sentence> {
     let profile = history.profile;
     let names = profile.marks.iter().filter(|mark| profile.is_step(mark));
-    let names = names.map(|mark| profile.name(mark.name)).collect::<BTreeSet<_>>();
+    let names = names.map(|mark| profile.name(mark.name)).into_set();
     let mut names = names.into_iter();
     let (Some(name), None) = (names.next(), names.next()) else {
         return Err(say!(

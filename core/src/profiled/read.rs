@@ -1,5 +1,6 @@
 //! The trace as a stream of events. The reader keeps the relevant parts of each event and drops the rest.
 
+use crate::order::InOrder as _;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -223,11 +224,11 @@ impl Kept {
             let why = say!("the trace has no allocations: profile_memory=True was missing");
             return refuse(ErrorKind::NoGraph, why);
         }
-        profile.changes.sort_by_key(|change| change.at);
+        profile.changes.order_by_key(|change| change.at);
         let order = |span: &Span| (span.start, std::cmp::Reverse(span.end));
-        profile.operators.sort_by_key(|operator| order(&operator.span));
-        profile.marks.sort_by_key(order);
-        profile.modules.sort_by_key(order);
+        profile.operators.order_by_key(|operator| order(&operator.span));
+        profile.marks.order_by_key(order);
+        profile.modules.order_by_key(order);
         Ok(profile)
     }
 }

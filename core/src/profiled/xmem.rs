@@ -15,6 +15,7 @@
 //!   them and did not free them. The text could also mean that temporaries stay, but that would double the state.
 //! - Allocations that only a GPU makes are not included.
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{History, TracedBlock};
@@ -43,7 +44,7 @@ pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
         history,
         window,
         layers: Layers::of(history, window),
-        sizes: model.iter().map(|(bytes, _)| *bytes).collect::<BTreeSet<_>>(),
+        sizes: model.iter().map(|(bytes, _)| *bytes).into_set(),
     };
     let (at, first) = steps.optimizers();
     // Both steps are as long as either needs.
@@ -265,7 +266,7 @@ fn written(lives: &[Life], length: Time) -> Trace {
         calls.push((life.born, true, at));
         calls.extend(life.freed.map(|freed| (freed.max(life.born.saturating_add(1)), false, at)));
     }
-    calls.sort_by_key(|&(at, is_alloc, life)| (at, is_alloc, life));
+    calls.order_by_key(|&(at, is_alloc, life)| (at, is_alloc, life));
     let none = LabelId::default();
     let mut trace = Trace { labels: vec![String::new()], ..Trace::default() };
     trace.storages = lives

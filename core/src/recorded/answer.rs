@@ -3,6 +3,7 @@
 //! A recorded run has no model. The line of code that allocated replaces the module. Where the file has no
 //! category, the place in training replaces it. Phases follow from the same stacks.
 
+use crate::order::InOrder as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -267,7 +268,7 @@ impl Recorded<'_> {
                 dies: deaths.get(&block.address).copied(),
             });
         }
-        modules.sort_by_key(|module| Reverse(module.bytes));
+        modules.order_by_key(|module| Reverse(module.bytes));
         Snapshot {
             event: moment.entry,
             iteration: mark.map_or(0, |mark| mark.iteration),
@@ -366,7 +367,7 @@ impl Recorded<'_> {
                 timeline.reserved.push(best.reserved);
             }
         }
-        timeline.owners.sort_by_key(|owner| owner.from.first().copied());
+        timeline.owners.order_by_key(|owner| owner.from.first().copied());
         timeline
     }
 }

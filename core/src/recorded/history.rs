@@ -1,7 +1,8 @@
 //! The history of a snapshot: its trace, and the parts that the trace no longer has.
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Action, Entry, MemorySnapshot, Segment, SnapshotBlock};
@@ -127,7 +128,7 @@ impl Moment {
         };
         let mut sums: Vec<_> = Origin::ALL.into_iter().map(sum).collect();
         sums.retain(|(_, bytes)| *bytes > Bytes::ZERO);
-        sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        sums.order_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         sums
     }
 }
@@ -443,12 +444,7 @@ impl<'s> Recorded<'s> {
             note(Severity::Info, "begins-late", message);
         }
         let is_block = |entry: &&Entry| entry.action == Action::Alloc;
-        let streams = self
-            .entries()
-            .iter()
-            .filter(is_block)
-            .map(|entry| entry.stream)
-            .collect::<BTreeSet<_>>();
+        let streams = self.entries().iter().filter(is_block).map(|entry| entry.stream).into_set();
         if streams.len() > 1 {
             let message = say!(
                 "{n} streams allocate: memory that one has freed is not used by another",
@@ -570,8 +566,7 @@ fn ending(
         }
     }
     let live = largest_first(&state);
-    let owners =
-        live.iter().enumerate().map(|(at, live)| (live.address, at)).collect::<BTreeMap<_, _>>();
+    let owners = live.iter().enumerate().map(|(at, live)| (live.address, at)).into_map();
     let segments = segments.into_iter().map(|segment| {
         let blocks = blocks_of(snapshot, segment).map(|(address, block)| report::SegmentBlock {
             size: block.size,
@@ -598,7 +593,7 @@ fn ending(
 fn segments_of(snapshot: &MemorySnapshot, device: usize) -> Vec<&Segment> {
     let is_here = |segment: &&Segment| usize::try_from(segment.device) == Ok(device);
     let mut segments: Vec<_> = snapshot.segments.iter().filter(is_here).collect();
-    segments.sort_by_key(|segment| segment.address);
+    segments.order_by_key(|segment| segment.address);
     segments
 }
 
@@ -665,15 +660,14 @@ fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
 
 fn largest_first(state: &State) -> Vec<Live> {
     let mut live: Vec<_> = state.blocks.values().copied().collect();
-    live.sort_by_key(|live| (std::cmp::Reverse(live.requested), live.address));
+    live.order_by_key(|live| (std::cmp::Reverse(live.requested), live.address));
     live
 }
 
 /// A moment in the middle.
 fn moment(state: &State, entry: usize, snapshot: &MemorySnapshot, device: usize) -> Moment {
     let live = largest_first(state);
-    let owners =
-        live.iter().enumerate().map(|(at, live)| (live.address, at)).collect::<BTreeMap<_, _>>();
+    let owners = live.iter().enumerate().map(|(at, live)| (live.address, at)).into_map();
     let known = segments_of(snapshot, device);
     let segments = state.segments.iter().map(|(&start, &size)| {
         let after = known.partition_point(|segment| segment.address <= start);

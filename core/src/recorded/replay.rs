@@ -1,5 +1,6 @@
 //! The same calls to our allocator, under the recorded settings and under others.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -202,7 +203,7 @@ impl Streams {
             let end = segment.address.saturating_add(segment.size.0);
             (segment.address, (end, segment.stream))
         });
-        Self { numbers: BTreeMap::from([(0, 0)]), segments: segments.collect::<BTreeMap<_, _>>() }
+        Self { numbers: BTreeMap::from([(0, 0)]), segments: segments.into_map() }
     }
 
     fn number(&mut self, handle: u64) -> Stream {

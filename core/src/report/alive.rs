@@ -1,5 +1,6 @@
 //! The memory after an event: storages, and their bytes by category and by module.
 
+use crate::order::InOrder as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ pub(super) fn by_module(trace: &Trace, alive: &[(StorageId, usize)]) -> Vec<Modu
     }
     let mut modules: Vec<_> =
         sums.into_iter().map(|(module, bytes)| ModuleBytes { module, bytes }).collect();
-    modules.sort_by_key(|module| Reverse(module.bytes));
+    modules.order_by_key(|module| Reverse(module.bytes));
     modules
 }
 
@@ -80,6 +81,6 @@ pub(super) fn live_tensors(
             Some((id, live))
         })
         .collect();
-    tensors.sort_by_key(|(_, tensor)| (Reverse(tensor.bytes), tensor.born));
+    tensors.order_by_key(|(_, tensor)| (Reverse(tensor.bytes), tensor.born));
     tensors
 }

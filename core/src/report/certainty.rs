@@ -1,5 +1,6 @@
 //! The basis of the peak: rules that PyTorch confirmed, restored structure, assumptions.
 
+use crate::order::InOrder as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ impl Certainty {
             bytes: sums.get(&Some(ReasonId::new(at))).copied().unwrap_or_default(),
         });
         let mut parts: Vec<Part> = reasons.collect();
-        parts.sort_by_key(|part| (Reverse(part.reason.basis()), Reverse(part.bytes)));
+        parts.order_by_key(|part| (Reverse(part.reason.basis()), Reverse(part.bytes)));
         let on = |basis| {
             parts.iter().filter(|part| part.reason.basis() == basis).map(|part| part.bytes).sum()
         };

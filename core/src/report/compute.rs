@@ -1,5 +1,6 @@
 //! How an answer is computed from a trace and its replay.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use super::Certainty;
@@ -188,7 +189,7 @@ impl Snapshot {
             let block = allocator.block(*blocks.get(id.index())?)?;
             Some(((block.segment, block.offset), place))
         });
-        let owners = owners.collect::<BTreeMap<_, _>>();
+        let owners = owners.into_map();
         let segment = |segment: SegmentView<'_>| Segment {
             pool: segment.pool(),
             size: segment.size(),

@@ -1,5 +1,6 @@
 //! The differences between two runs: at their peaks, module by module, and in each phase.
 
+use crate::order::InOrder as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -50,8 +51,7 @@ fn between(before: &[ModuleBytes], after: &[ModuleBytes]) -> Vec<Difference> {
         .filter(|(_, [before, after])| before != after)
         .map(|(name, [before, after])| Difference { name: name.to_owned(), before, after })
         .collect();
-    differences
-        .sort_by_cached_key(|difference| (Reverse(difference.size()), natural(&difference.name)));
+    differences.order_by_key(|difference| (Reverse(difference.size()), natural(&difference.name)));
     differences
 }
 

@@ -3,6 +3,7 @@
 use super::Segment;
 use crate::allocator::{MIN_LARGE_ALLOC, Pool, SMALL_SIZE};
 use crate::bytes::Bytes;
+use crate::order::InOrder as _;
 
 /// Free blocks: how many, and how much together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl Fragmentation {
             }
         }
         found.classes = classes.into_iter().filter(|class| class.holes.count > 0).collect();
-        found.classes.sort_by_key(|class| std::cmp::Reverse(class.holes.bytes));
+        found.classes.order_by_key(|class| std::cmp::Reverse(class.holes.bytes));
         found
     }
 

@@ -1,5 +1,6 @@
 //! [`Owner`]: memory over time by module, for the few modules that have the most.
 
+use crate::order::InOrder as _;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ impl Ledger {
     /// The owners, in the order in which they come first.
     pub(super) fn close(self) -> Vec<Owner> {
         let mut owners = self.into_owners();
-        owners.sort_by_key(|owner| owner.from.first().copied());
+        owners.order_by_key(|owner| owner.from.first().copied());
         owners
     }
 
@@ -124,7 +125,7 @@ pub(super) fn largest(at_peak: &[ModuleBytes]) -> (usize, Vec<String>) {
         let is_large = deeper.values().any(|&bytes| bytes + bytes > total);
         if !is_large || depth == DEEPEST {
             let mut sums: Vec<_> = sums.into_iter().collect();
-            sums.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+            sums.order_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
             let names = sums.into_iter().take(MOST).map(|(name, _)| name.to_owned());
             return (depth, names.collect());
         }

@@ -5,6 +5,7 @@
 //! does. So the one that comes last runs out of memory where not enough is left: it is then put at the end of the queue,
 //! and gets a GPU of its own. Nothing is random, so that the same jobs always end the same way.
 
+use crate::order::InOrder as _;
 use std::collections::BTreeSet;
 
 use super::policy::{Policy, Prefers};
@@ -156,7 +157,7 @@ pub fn run(cards: &[Card], jobs: &[Job], policy: Policy, slowdown: &mut Slowdown
         outcome: Outcome { ended: vec![Ended::default(); jobs.len()], ..Outcome::default() },
     };
     let mut arrivals: Vec<usize> = (0..jobs.len()).collect();
-    arrivals.sort_by_key(|at| (jobs.get(*at).map(|job| job.submitted), *at));
+    arrivals.order_by_key(|at| (jobs.get(*at).map(|job| job.submitted), *at));
     let mut arrivals = arrivals.into_iter().peekable();
     loop {
         let arrives = arrivals.peek().and_then(|at| jobs.get(*at)).map(|job| job.submitted);

@@ -1,5 +1,6 @@
 //! How long the steps of a model take.
 
+use highwater_core::order::InOrder as _;
 use std::cmp::Reverse;
 
 use highwater_core::bytes::{Bytes, grouped};
@@ -150,7 +151,7 @@ fn writers(own: &Both, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
         all.push(both(timings, device)?);
     }
     let speed = |[_, graph]: &Both| graph.tokens_per_second()[0];
-    all.sort_by_key(|both| Reverse(speed(both)));
+    all.order_by_key(|both| Reverse(speed(both)));
     let most = all.first().map_or(0, speed);
     let row = |both: &Both| {
         let [python, graph] = both;
@@ -282,7 +283,7 @@ fn sheets(own: &Timing, timings: &mut Timings<'_>) -> Result<Vec<Sheet>, Error> 
 
 /// Those that take most, the longest first.
 fn longest(mut parts: Vec<(Phrase, Part)>) -> Vec<(Phrase, Part)> {
-    parts.sort_by_key(|(_, part)| Reverse(part.device));
+    parts.order_by_key(|(_, part)| Reverse(part.device));
     parts.truncate(LONGEST);
     parts
 }
@@ -334,7 +335,7 @@ fn gpus(own: &Timing, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
     for device in device::all().iter().filter(|device| device.rates().is_some()) {
         all.push(timings.on(device)?);
     }
-    all.sort_by_key(|timing| timing.time.step());
+    all.order_by_key(|timing| timing.time.step());
     let most = all.first().map_or(0, Timing::samples_per_second);
     let row = |timing: &Timing| Row {
         name: Phrase::plain(&timing.name()),

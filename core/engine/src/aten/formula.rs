@@ -21,6 +21,7 @@ mod kernels;
 mod launches;
 pub(crate) mod parse;
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -42,7 +43,7 @@ fn all() -> Option<&'static Rows> {
         return Some(rows);
     }
     let rows = parse::rows(text()?).into_iter();
-    Some(ROWS.get_or_init(|| rows.map(|row| (row.name, row)).collect::<BTreeMap<_, _>>()))
+    Some(ROWS.get_or_init(|| rows.map(|row| (row.name, row)).into_map()))
 }
 
 /// An operator.
@@ -351,7 +352,7 @@ impl Given {
                 saved.extend(kept.into_iter().map(|tensor| (*name, tensor)));
             }
         }
-        saved.sort_by_key(|(name, _)| *name);
+        saved.order_by_key(|(name, _)| *name);
         for (name, result) in RESULTS.iter().zip(results) {
             let reads = |gradient: &Gradient| {
                 gradient.body.reads(name) && gradient.of.iter().any(|of| self.names.contains(of))

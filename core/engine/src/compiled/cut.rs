@@ -4,6 +4,7 @@
 //! from everything that must not be computed again to everything that backward needs. To keep a node costs its bytes,
 //! more the farther it is from backward, and twice as much if nothing else gives it memory.
 
+use crate::order::IntoOrdered as _;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
@@ -217,7 +218,7 @@ impl<'a> Cut<'a> {
         let graph = self.graph;
         for id in graph.ids().filter(|id| graph.is_required(*id)) {
             let users = graph.users(id).iter().copied().filter(|user| graph.is_required(*user));
-            let users: BTreeSet<Id> = users.collect();
+            let users: BTreeSet<Id> = users.into_set();
             let Some(&last) = users.last() else { continue };
             let mut first_apart = last;
             let mut ahead: BinaryHeap<Reverse<(Id, bool)>> =

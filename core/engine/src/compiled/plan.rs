@@ -1,5 +1,6 @@
 //! Both halves of a compiled region as steps: which buffers its kernels make, in which order, and when each is freed.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut;
@@ -37,10 +38,10 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(graph: &Graph) -> Self {
         let saved = if graph.gradients.is_empty() { BTreeSet::new() } else { cut::saved(graph) };
-        let returned: BTreeSet<Id> = graph.outputs.iter().copied().collect();
+        let returned: BTreeSet<Id> = graph.outputs.iter().copied().into_set();
         let is_input = |id: &Id| graph.is(*id, Class::Input);
-        let inputs: BTreeSet<Id> = graph.ids().filter(is_input).collect();
-        let keep: BTreeSet<Id> = saved.union(&returned).copied().collect();
+        let inputs: BTreeSet<Id> = graph.ids().filter(is_input).into_set();
+        let keep: BTreeSet<Id> = saved.union(&returned).copied().into_set();
         let wanted = graph.made_of(keep.iter().copied(), |_| false);
         let program = graph.ids().filter(|id| {
             let is_wanted = wanted.get(*id) == Some(&true) || graph.is_required(*id);
@@ -50,7 +51,7 @@ impl Plan {
         let tangents: Vec<Id> = graph.ids().filter(|id| graph.is(*id, Class::Tangent)).collect();
         let freed = saved.iter().filter(|id| !inputs.contains(id) && !returned.contains(id));
         let given: Vec<Id> = freed.chain(&tangents).copied().collect();
-        let stays: BTreeSet<Id> = inputs.union(&returned).copied().collect();
+        let stays: BTreeSet<Id> = inputs.union(&returned).copied().into_set();
         let order = Order::new(graph, &saved);
         let [traced, sooner] = [false, true].map(|weights_first| {
             let half =
@@ -93,7 +94,7 @@ impl<'a> Half<'a> {
 
     /// Which results have memory, what each kernel reads of it, and who reads it last.
     fn find_buffers(&mut self) {
-        let inside: BTreeSet<Id> = self.program.iter().copied().collect();
+        let inside: BTreeSet<Id> = self.program.iter().copied().into_set();
         let mut fused: BTreeMap<Id, BTreeSet<Id>> = BTreeMap::new();
         for &id in &self.program {
             let Some(node) = self.graph.node(id) else { continue };
@@ -146,7 +147,7 @@ impl<'a> Half<'a> {
 
     /// The steps, where `given` is there at the beginning.
     fn walk(&self, given: &[Id], is_constant: impl Fn(Id) -> bool, overwrites: bool) -> Vec<Step> {
-        let mut alive: BTreeSet<Id> = given.iter().copied().collect();
+        let mut alive: BTreeSet<Id> = given.iter().copied().into_set();
         let mut steps = Vec::new();
         for &id in &self.program {
             let (Some(read), Some(node)) = (self.real.get(&id), self.graph.node(id)) else {

@@ -1,6 +1,7 @@
 //! What a region does, as a joint graph: operators of forward as they run, and functions of backward as the engine calls
 //! them.
 
+use crate::order::InOrder as _;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -515,7 +516,7 @@ impl Tracing {
         let made =
             results.iter().enumerate().filter_map(|(at, result)| Some((at, result.as_ref()?)));
         let mut made: Vec<(usize, &Tensor)> = made.collect();
-        made.sort_by_key(|(_, result)| result.storage_id());
+        made.order_by_key(|(_, result)| result.storage_id());
         for (at, result) in made {
             if self.is_known(result) {
                 continue;

@@ -8,6 +8,7 @@
 //! dimensions have size one: the format that the strides suggest ([`suggested_format`]), and whether a kernel for
 //! a format can read them ([`is_contiguous_in`]).
 
+use crate::order::InOrder as _;
 use smallvec::{SmallVec, smallvec};
 
 use super::Tensor;
@@ -130,7 +131,7 @@ pub fn strides_in_order(sizes: &[u64], order: &[usize]) -> Dims {
 /// Dimensions from the outermost (largest stride) to the innermost; ties keep their order.
 pub fn dimension_order(strides: &[u64]) -> SmallVec<[usize; 6]> {
     let mut order: SmallVec<[usize; 6]> = (0..strides.len()).collect();
-    order.sort_by_key(|&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
+    order.order_by_key(|&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
     order
 }
 

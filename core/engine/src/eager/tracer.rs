@@ -1,4 +1,4 @@
-//! [`Tracer`]: what a compiler is told of a region while it runs without memory.
+//! [`Tracer`]: what a compiler knows of a region that runs without memory.
 //!
 //! Autograd and kernels know this trait alone; [`crate::compiled`] is above them.
 

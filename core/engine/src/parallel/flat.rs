@@ -12,6 +12,7 @@
 //!
 //! Sources: `torch/distributed/fsdp/{_flat_param,_runtime_utils,_init_utils}.py`, PyTorch 2.15.
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -155,7 +156,7 @@ impl Unit {
     /// Places of its members; returns COUNT of all elements.
     fn lay_out(&self, alignment: u64, parts: u64) -> u64 {
         let mut members = self.members.borrow_mut();
-        members.sort_by_key(|member| member.place);
+        members.order_by_key(|member| member.place);
         let mut end: u64 = 0;
         for member in members.iter_mut() {
             member.offset = end.next_multiple_of(alignment);
@@ -226,7 +227,7 @@ impl Flat {
         unit.numel.set(unit.lay_out(alignment, self.parts));
         let members = unit.members.borrow();
         let mut arrivals: Vec<&Member> = members.iter().collect();
-        arrivals.sort_by_key(|member| (member.name.matches('.').count(), member.place));
+        arrivals.order_by_key(|member| (member.name.matches('.').count(), member.place));
         let mut whole = Vec::new();
         for member in arrivals {
             self.buffers.bring_statistics(rt, &member.name);
@@ -477,7 +478,7 @@ impl Hooks for Flat {
 
     fn placed(&self, rt: &Runtime, parameters: &[Parameter], _state: &[Tensor]) {
         let leaves: BTreeMap<&str, &Rc<Leaf>> =
-            parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).collect();
+            parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).into_map();
         for unit in &self.units {
             for member in unit.members.borrow_mut().iter_mut() {
                 let leaf = leaves.get(member.name.as_str()).map(|leaf| Rc::clone(leaf));

@@ -13,6 +13,7 @@
 //!
 //! Sources: `torch/distributed/fsdp/_fully_shard/*.py`, `aten/src/ATen/native/cuda/TensorShape.cu`, PyTorch 2.15.
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -484,11 +485,11 @@ impl Hooks for Fsdp {
     fn placed(&self, rt: &Runtime, parameters: &[Parameter], _state: &[Tensor]) {
         let place = |member: &Member| self.names.of_name(&member.name).map(|(_, place)| place);
         let leaves: BTreeMap<&str, &Rc<Leaf>> =
-            parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).collect();
+            parameters.iter().map(|one| (one.leaf.name(), &one.leaf)).into_map();
         for at in (0..self.units.len()).map(|at| (at + 1) % self.units.len()) {
             let Some(unit) = self.units.get(at) else { continue };
             let mut members = unit.members.borrow_mut();
-            members.sort_by_key(place);
+            members.order_by_key(place);
             for member in members.iter_mut() {
                 member.leaf = leaves.get(member.name.as_str()).map(|leaf| Rc::clone(leaf));
             }

@@ -4,6 +4,7 @@
 //! counts as a block, and so does what follows the last. A stage is given what the block before its own made. All else that it
 //! reads, such as masks and tables of positions, it makes itself.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -91,10 +92,10 @@ impl<'a> Whole<'a> {
         let roles = roles::roles(program, &program.typed);
         let is_weight = |(_, role): &(usize, Role)| *role == Role::Parameter;
         let weights = roles.into_iter().enumerate().filter(is_weight).map(|(id, _)| ValueId(id));
-        let mut of_weights: BTreeSet<ValueId> = weights.collect();
+        let mut of_weights: BTreeSet<ValueId> = weights.into_set();
         let mut common = BTreeSet::new();
         let first = owners.iter().position(Option::is_some).unwrap_or(0);
-        let mut of_words: BTreeSet<ValueId> = program.graph.inputs.iter().copied().collect();
+        let mut of_words: BTreeSet<ValueId> = program.graph.inputs.iter().copied().into_set();
         for (at, node) in program.nodes.iter().enumerate() {
             let references = references(node);
             let inputs = node.inputs.iter().enumerate().filter(|(at, _)| !references.contains(at));
@@ -176,7 +177,7 @@ impl<'a> Whole<'a> {
             None if given.is_none() => *at < self.first,
             None => self.common.contains(at),
         };
-        let mut nodes: BTreeSet<usize> = (0..self.program.nodes.len()).filter(is_own).collect();
+        let mut nodes: BTreeSet<usize> = (0..self.program.nodes.len()).filter(is_own).into_set();
         let reads = |at: usize| {
             let inputs = self.given(at, given).map(|node| node.inputs.clone());
             inputs.into_iter().flatten().flatten()
@@ -214,8 +215,8 @@ impl<'a> Whole<'a> {
         // What the first stage has too comes with the head.
         let others = whole.nodes.iter().enumerate().filter(|(at, _)| !kept.contains(at));
         let elsewhere: BTreeSet<ValueId> =
-            others.flat_map(|(_, node)| node.inputs.iter().flatten()).copied().collect();
-        let modules: BTreeSet<&str> = nodes.iter().map(|node| node.module.as_str()).collect();
+            others.flat_map(|(_, node)| node.inputs.iter().flatten()).copied().into_set();
+        let modules: BTreeSet<&str> = nodes.iter().map(|node| node.module.as_str()).into_set();
         let is_idle = |id: &ValueId| {
             let module = whole.graph.value_name(*id).rsplit_once('.').map(|(module, _)| module);
             !elsewhere.contains(id) && module.is_some_and(|module| modules.contains(module))
@@ -230,7 +231,7 @@ impl<'a> Whole<'a> {
         program.to_device = place(&whole.to_device);
         // A variable that is there until later is there until the model returns.
         let made: BTreeSet<ValueId> =
-            nodes.iter().flat_map(|node| node.outputs.iter().flatten()).copied().collect();
+            nodes.iter().flat_map(|node| node.outputs.iter().flatten()).copied().into_set();
         let last = nodes.last().and_then(|node| node.output(0));
         for (value, until) in &mut program.names {
             if let Some(last) = last.filter(|_| made.contains(value) && !made.contains(until)) {
@@ -271,7 +272,7 @@ pub(super) fn cut(program: &Program, stages: u64, stage: u64) -> Result<Stage, E
     let is_foreign = |at: &usize| whole.owner(*at).is_some_and(|owner| !own.contains(&owner));
     let nodes: Vec<Arc<Node>> = kept.iter().filter_map(|at| whole.given(*at, given)).collect();
     let reads: BTreeSet<ValueId> =
-        nodes.iter().flat_map(|node| node.inputs.iter().flatten()).copied().collect();
+        nodes.iter().flat_map(|node| node.inputs.iter().flatten()).copied().into_set();
     let is_read = |input: &ValueId| reads.contains(input) && !whole.is_known(*input);
     let reads_words = given.is_some() && program.graph.inputs.iter().any(is_read);
     if kept.iter().any(is_foreign) || reads_words || !program.graph.folds.is_empty() {

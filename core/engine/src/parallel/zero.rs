@@ -2,6 +2,7 @@
 //!
 //! Source: `torch/distributed/optim/zero_redundancy_optimizer.py`, PyTorch 2.15.
 
+use crate::order::InOrder as _;
 use std::cmp::Reverse;
 use std::rc::Rc;
 
@@ -20,7 +21,7 @@ impl Shares {
     /// Parameters from the largest to the smallest go to the rank that has the fewest elements so far.
     pub(super) fn of(self, parameters: &[Parameter]) -> Vec<Parameter> {
         let mut sorted: Vec<&Parameter> = parameters.iter().collect();
-        sorted.sort_by_key(|parameter| Reverse(parameter.tensor.numel()));
+        sorted.order_by_key(|parameter| Reverse(parameter.tensor.numel()));
         // Further ranks have nothing.
         let ranks = usize::try_from(self.ranks).unwrap_or(usize::MAX).min(sorted.len().max(1));
         let mut shares: Vec<(u64, Vec<&Parameter>)> = vec![(0, Vec::new()); ranks];

@@ -12,6 +12,7 @@
 //! A tensor of the same last name is one of another module of the same class. What is left is assumed to be trained,
 //! with a warning.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::View;
@@ -87,7 +88,8 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> BTreeSet<ValueId> {
     if found.met.is_empty() {
         return BTreeSet::new();
     }
-    let mut buffers: BTreeSet<ValueId> = found.compared.intersection(&found.met).copied().collect();
+    let mut buffers: BTreeSet<ValueId> =
+        found.compared.intersection(&found.met).copied().into_set();
     let order = Order::of(view);
     let named = |id: &ValueId| NAMES.contains(&leaf(graph.value_name(*id)));
     for &id in &found.met {
@@ -97,7 +99,7 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> BTreeSet<ValueId> {
             buffers.insert(id);
         }
     }
-    let leaves: BTreeSet<&str> = buffers.iter().map(|id| leaf(graph.value_name(*id))).collect();
+    let leaves: BTreeSet<&str> = buffers.iter().map(|id| leaf(graph.value_name(*id))).into_set();
     let alike = (0..graph.values.len())
         .map(ValueId)
         .filter(|id| is_open(view, *id) && leaves.contains(leaf(graph.value_name(*id))));
@@ -186,8 +188,11 @@ fn look(view: &View<'_>) -> Found {
         };
         let of_input = operands.iter().any(|operand| operand.of_input);
         let meets = of_input.then(|| operands.iter().filter(|operand| !operand.of_input));
-        let met: BTreeSet<ValueId> =
-            meets.into_iter().flatten().flat_map(|operand| operand.state.iter().copied()).collect();
+        let met: BTreeSet<ValueId> = meets
+            .into_iter()
+            .flatten()
+            .flat_map(|operand| operand.state.iter().copied())
+            .into_set();
         let state = operands.iter().flat_map(|operand| operand.state.iter().copied()).collect();
         found.met.extend(met.iter().copied());
         if compares {

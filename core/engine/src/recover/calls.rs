@@ -4,6 +4,7 @@
 //! the order of `native_functions.yaml`, which is that of the parameters in `aten/formula/operators.txt`. So
 //! all nodes of a call become the one node that the same call of an exported program (`.pt2`) becomes.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use super::View;
@@ -151,7 +152,7 @@ impl Names {
             let arguments = state.into_iter().flat_map(|n| [format!("p_{n}"), format!("b_{n}")]);
             arguments.chain([value.name.clone()]).map(move |name| (name, ValueId(index)))
         });
-        Self(names.collect::<BTreeMap<_, _>>())
+        Self(names.into_map())
     }
 
     /// The value that an argument such as `%add_1` is.

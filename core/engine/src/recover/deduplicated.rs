@@ -5,6 +5,7 @@
 //! The signature lists the module's parameters. So a small one that it lists and that the file lacks belongs to a node of
 //! its module that reads another module's, or no bias at all.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeSet;
 
 use super::{View, batch_norm, is_within};
@@ -70,7 +71,7 @@ fn missing(graph: &Graph) -> BTreeSet<String> {
         return BTreeSet::new();
     }
     let carried = graph.values.iter().filter(|value| value.initializer.is_some());
-    let carried: BTreeSet<&str> = carried.map(|value| value.name.as_str()).collect();
+    let carried: BTreeSet<&str> = carried.map(|value| value.name.as_str()).into_set();
     let parameters = graph.members.iter().filter(|(_, kind)| *kind == Member::Parameter);
     let names = parameters.map(|(name, _)| name.as_str());
     names.filter(|name| !carried.contains(name)).map(str::to_owned).collect()

@@ -6,6 +6,7 @@
 //! diffusers' transformers has the probability zero (`mlp.2`, `ff.net.1`). Elsewhere a child that is missing
 //! between an activation and a linear layer is reported.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::View;
@@ -21,8 +22,8 @@ pub(super) fn fill(view: &mut View<'_>, config: &Config) {
     }
     let present = children(view);
     let places = view.nodes().filter_map(|(_, node)| place(view, node, &present));
-    let places = places.collect::<BTreeMap<_, _>>();
-    warn(view, &places.values().cloned().collect::<BTreeSet<_>>());
+    let places = places.into_map();
+    warn(view, &places.values().cloned().into_set());
     let mut count = 0;
     for (value, module) in places {
         let dropout = Node {
@@ -50,7 +51,7 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
     let state = graph.values.iter().filter(|value| value.initializer.is_some());
     let paths = state.map(|value| value.name.rsplit_once('.').map_or("", |(module, _)| module));
     let present: BTreeSet<&str> =
-        paths.chain(view.nodes().map(|(_, node)| node.module.as_str())).collect();
+        paths.chain(view.nodes().map(|(_, node)| node.module.as_str())).into_set();
     let missing = view.nodes().filter_map(|(_, node)| {
         let (container, number) = node.module.rsplit_once('.')?;
         let number: u32 = number.parse().ok()?;
@@ -64,7 +65,7 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
             && !["mlp", "ff.net"].iter().any(|known| container.ends_with(known));
         is_gap.then_some(gap)
     });
-    let missing: BTreeSet<String> = missing.collect();
+    let missing: BTreeSet<String> = missing.into_set();
     if let Some(first) = missing.first() {
         let message = say!(
             "{n} modules between an activation and a linear layer left nothing in the file, the first is \
@@ -81,10 +82,7 @@ fn warn(view: &View<'_>, found: &BTreeSet<String>) {
 fn children<'v>(view: &'v View<'_>) -> BTreeSet<(&'v str, u32)> {
     let names = view.graph().values.iter().filter(|value| value.initializer.is_some());
     let names = names.map(|value| value.name.as_str());
-    names
-        .chain(view.nodes().map(|(_, node)| node.module.as_str()))
-        .filter_map(child)
-        .collect::<BTreeSet<_>>()
+    names.chain(view.nodes().map(|(_, node)| node.module.as_str())).filter_map(child).into_set()
 }
 
 /// `classifier` and 1 for `classifier.1.weight`.

@@ -9,7 +9,8 @@
 //! - gates are made of parts that an assignment to several variables separated (`i, f = x.chunk(2)`);
 //! - the modules of a well-known library, whose callers assign their result to a variable of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::order::IntoOrdered as _;
+use std::collections::BTreeMap;
 
 use super::dropout::ends_with;
 use super::{View, is_within};
@@ -99,13 +100,12 @@ fn arguments_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
             let suffixes = [".in_proj_weight", ".in_proj_bias", ".q_proj_weight"];
             suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))
         })
-        .collect::<BTreeSet<_>>();
+        .into_set();
     if packed.is_empty() {
         return Vec::new();
     }
     let ends = last_values(view);
-    let layers =
-        packed.iter().filter_map(|path| path.strip_suffix(".self_attn")).collect::<BTreeSet<_>>();
+    let layers = packed.iter().filter_map(|path| path.strip_suffix(".self_attn")).into_set();
     let mut held: Vec<(ValueId, ValueId)> = Vec::new();
     for (_, node) in view.nodes() {
         let layer = node.module.strip_suffix(".linear1").filter(|path| layers.contains(path));

@@ -7,6 +7,7 @@
 //! That is the order of `named_parameters`, which the optimizer sees. `model.to("cuda")` uses another order
 //! (`Module._apply`): a module's children come before its own parameters and buffers.
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::View;
@@ -25,7 +26,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
     // A program or a trace states what its modules register, read or not.
     let registered: BTreeSet<&str> = if graph.level.is_whole() {
-        graph.members.iter().map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>()
+        graph.members.iter().map(|(name, _)| name.as_str()).into_set()
     } else {
         BTreeSet::new()
     };
@@ -43,7 +44,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     if !graph.members.is_empty() {
         let ranks = stated_ranks(&graph.members);
         let rank = |id: &ValueId| ranks.get(graph.value_name(*id)).copied();
-        order.sort_by_key(|id| rank(id).unwrap_or((usize::MAX, 0)));
+        order.order_by_key(|id| rank(id).unwrap_or((usize::MAX, 0)));
     } else if view.state_changed {
         let modules = first_reads(view, &order);
         let rank = |id: &ValueId| {
@@ -51,7 +52,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
             let leaf = LEAVES.iter().position(|known| *known == leaf);
             (modules.get(module).copied(), module, leaf.unwrap_or(LEAVES.len()))
         };
-        order.sort_by(|a, b| rank(a).cmp(&rank(b)));
+        order.order_by(|a, b| rank(a).cmp(&rank(b)));
     }
     order
 }
@@ -89,7 +90,7 @@ fn children_first(owners: &[&str]) -> Vec<usize> {
     };
     let keys: Vec<_> = (0..owners.len()).map(key).collect();
     let mut order: Vec<usize> = (0..owners.len()).collect();
-    order.sort_by(|a, b| keys.get(*a).cmp(&keys.get(*b)));
+    order.order_by(|a, b| keys.get(*a).cmp(&keys.get(*b)));
     order
 }
 

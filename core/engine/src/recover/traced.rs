@@ -5,6 +5,7 @@
 //! stays as it is. `nn.RMSNorm` is one operator in PyTorch. The exporter decomposes it before it records the
 //! calls, so it is recognised by its class.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use super::View;
@@ -42,9 +43,7 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     }
     let graph = view.graph();
     let names = graph.values.iter().enumerate();
-    let names = names
-        .map(|(index, value)| (value.name.as_str(), ValueId(index)))
-        .collect::<BTreeMap<_, _>>();
+    let names = names.map(|(index, value)| (value.name.as_str(), ValueId(index))).into_map();
     let rebuilt: Vec<(NodeId, &'static str, Node)> = view
         .nodes()
         .filter_map(|(at, node)| {

@@ -4,7 +4,8 @@
 //! (`torch/nn/modules/rnn.py`) makes one tensor for all of them and frees the copies, for the types that
 //! `torch.backends.cudnn` lists.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::order::IntoOrdered as _;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::eager::{Runtime, Tensor};
@@ -23,15 +24,10 @@ pub(super) fn modules(program: &Program) -> BTreeMap<ValueId, Vec<ValueId>> {
     for node in &program.nodes {
         let Some(positions) = weights_of(node) else { continue };
         if ranks.is_empty() {
-            ranks = program
-                .to_device
-                .iter()
-                .enumerate()
-                .map(|(rank, &id)| (id, rank))
-                .collect::<BTreeMap<_, _>>();
+            ranks = program.to_device.iter().enumerate().map(|(rank, &id)| (id, rank)).into_map();
         }
         let inputs = positions.filter_map(|position| node.input(position));
-        let ranked = inputs.filter_map(|id| Some((*ranks.get(&id)?, id))).collect::<BTreeSet<_>>();
+        let ranked = inputs.filter_map(|id| Some((*ranks.get(&id)?, id))).into_set();
         if let (Some(&(first, _)), Some(&(last, end))) = (ranked.first(), ranked.last())
             && first < last
         {

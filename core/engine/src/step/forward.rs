@@ -7,6 +7,7 @@
 mod blocks;
 mod frames;
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -189,7 +190,7 @@ impl<'a> Forward<'a> {
             // Names are bound again in the order in which the operator was given them.
             let position =
                 |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
-            step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
+            step.dies.order_by_key(|value| position(value).unwrap_or(usize::MAX));
         }
         Self {
             graph,
@@ -263,7 +264,7 @@ impl<'a> Forward<'a> {
     ) -> Vec<(usize, Argument)> {
         let steps = self.steps.get(region.clone()).unwrap_or(&[]);
         let read = steps.iter().flat_map(|step| step.node.inputs.iter().flatten()).copied();
-        let read = read.collect::<BTreeSet<_>>();
+        let read = read.into_set();
         let made_before = |id: &ValueId| device.get(id.0).is_none_or(Option::is_none);
         let given = |id: ValueId| Some((id.0, values.get(id.0)?.clone()?));
         let given = read.into_iter().filter(made_before).filter_map(given);
@@ -313,7 +314,7 @@ impl<'a> Forward<'a> {
         let ran = self.steps.get(start..=last).unwrap_or_default();
         let made = ran.iter().flat_map(|step| step.node.outputs.iter().flatten());
         let given = region.arguments.iter().map(|(id, _)| *id);
-        for id in made.map(|id| id.0).chain(given).collect::<BTreeSet<_>>() {
+        for id in made.map(|id| id.0).chain(given).into_set() {
             let on_device = device.get(id).cloned().flatten();
             values.get_mut(id).into_iter().for_each(|slot| slot.clone_from(&on_device));
         }

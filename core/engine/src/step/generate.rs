@@ -4,6 +4,7 @@
 //! Every token is a forward pass of other sizes: keys and values grow by one. All tokens run where that is not too
 //! much, else some, at equal distances; what one of these makes is as large as it is at its place.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -196,7 +197,7 @@ impl State {
         let names = device.values.iter().enumerate().filter_map(|(id, tensor)| {
             Some((prefill.graph.value_name(ValueId(id)), tensor.as_ref()?))
         });
-        let by_name: BTreeMap<&str, &Tensor> = names.collect();
+        let by_name: BTreeMap<&str, &Tensor> = names.into_map();
         let values = decode.graph.values.iter().map(|value| {
             value.initializer.as_ref()?;
             by_name.get(value.name.as_str()).map(|tensor| Tensor::clone(tensor))
@@ -258,7 +259,7 @@ impl Text {
     /// What a later pass is given: one token, its position, and what was kept.
     fn token(&self, decode: &Program, kept: Vec<Tensor>) -> Vec<(ValueId, Tensor)> {
         let graph = &decode.graph;
-        let pasts: BTreeSet<ValueId> = graph.pasts().collect();
+        let pasts: BTreeSet<ValueId> = graph.pasts().into_set();
         let own = graph.inputs.iter().copied().filter(|id| !pasts.contains(id));
         own.zip(self.last.iter().cloned()).chain(graph.pasts().zip(kept)).collect()
     }

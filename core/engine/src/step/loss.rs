@@ -1,5 +1,6 @@
 //! Which loss a model is trained with, and the labels it takes.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -224,7 +225,7 @@ pub fn leave_out(program: &mut Program) {
     if rest.is_empty() {
         return;
     }
-    let mut needed: BTreeSet<ValueId> = rest.iter().copied().collect();
+    let mut needed: BTreeSet<ValueId> = rest.iter().copied().into_set();
     let mut kept: Vec<bool> = Vec::with_capacity(program.nodes.len());
     for node in program.nodes.iter().rev() {
         // What makes nothing was not made for the loss.

@@ -4,7 +4,7 @@
 //! well for rare kinds. `docs/convolution-workspaces.md` has the shares for held-out layers. The answer warns
 //! where it can matter.
 
-use std::collections::BTreeMap;
+use crate::order::IntoOrdered as _;
 
 use crate::basis::Reason;
 use crate::bytes::Bytes;
@@ -68,7 +68,7 @@ pub(super) fn mark(program: &Program, typed: &Typed, trace: &mut Trace) -> Optio
             let (guessed, tensors) = (Bytes::ZERO, tensors(node, typed));
             Some((node.module.as_str(), Guess { node, kind, guessed, tensors }))
         })
-        .collect::<BTreeMap<_, _>>();
+        .into_map();
     let reason = ReasonId::new(trace.reasons.len());
     let mut assumed = Vec::new();
     for (at, storage) in trace.storages.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Sequences and optionals, which are lists of values and values while a graph is unrolled
 //! (<https://onnx.ai/onnx/operators/>, `Sequence…`, `Optional…`).
 
-use std::collections::BTreeMap;
+use crate::order::IntoOrdered as _;
 
 use super::{Part, Round};
 use crate::error::Error;
@@ -163,8 +163,7 @@ impl Round<'_> {
                 let counted = [("sections", sections), ("dim", axis)];
                 let counted = counted.map(|(name, n)| (name, Attribute::Int(n)));
                 let all = named.into_iter().chain(counted);
-                parts.attributes =
-                    all.map(|(name, a)| (name.to_owned(), a)).collect::<BTreeMap<_, _>>();
+                parts.attributes = all.map(|(name, a)| (name.to_owned(), a)).into_map();
             } else if self.graph.opset < 13 {
                 parts.attributes.insert("split".to_owned(), Attribute::Ints(sizes));
             } else {
@@ -204,7 +203,7 @@ impl Round<'_> {
                 None => Some(*id),
             };
             let given = node.inputs.iter().flatten().filter_map(given);
-            let names = body.inputs.iter().copied().zip(given).collect::<BTreeMap<_, _>>();
+            let names = body.inputs.iter().copied().zip(given).into_map();
             let trip = i64::try_from(place).unwrap_or(i64::MAX);
             let values = self.run(body, names, trip, is_assumed)?;
             made.iter_mut().zip(values).for_each(|(list, value)| list.push(value));

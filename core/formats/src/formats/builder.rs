@@ -1,6 +1,6 @@
 //! Builds a [`Graph`] node by node, for families of models and for layer specs.
 
-use std::collections::BTreeMap;
+use crate::order::IntoOrdered as _;
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
@@ -114,10 +114,7 @@ impl Builder {
             domain: domain.to_owned(),
             inputs,
             outputs: made.iter().copied().map(Some).collect(),
-            attributes: attributes
-                .into_iter()
-                .map(|(name, value)| (name.into(), value))
-                .collect::<BTreeMap<_, _>>(),
+            attributes: attributes.into_iter().map(|(name, value)| (name.into(), value)).into_map(),
             module: module.to_owned(),
             ..Node::default()
         }));

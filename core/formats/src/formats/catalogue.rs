@@ -3,6 +3,7 @@
 //! `catalogue/models.txt` has all entries. An entry becomes a `config.json`, which [`hf_config`] reads like
 //! any other. A name is an id of the catalogue (`llama-3.1-8b`) or of the Hub (`meta-llama/Llama-3.1-8B`).
 
+use crate::order::InOrder as _;
 use std::collections::BTreeMap;
 
 use std::num::NonZeroU64;
@@ -238,7 +239,7 @@ pub fn nearest(name: &str) -> String {
         .into_iter()
         .map(|entry| (4 * edits(&wanted, &entry) + distance(tail, entry.id), entry))
         .collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.order_by_key(|(rank, _)| *rank);
     let ids: Vec<&str> = ranked.iter().take(COUNT).map(|(_, entry)| entry.id).collect();
     ids.join(", ")
 }

@@ -8,7 +8,7 @@
 //!
 //! Sources: transformers 5.23, `models/*/modeling_*.py` and `configuration_*.py`; diffusers 0.42, `models`.
 
-use std::collections::BTreeSet;
+use crate::order::IntoOrdered as _;
 
 use crate::config::{
     Attention, Config, Kernels, Library, LossChoice, Pass, Precision, Sizes, Task,
@@ -440,7 +440,7 @@ fn find<'f>(
 fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
     let families = families.iter().filter(|family| family.class.is_empty());
     let known: Vec<&str> = families.clone().map(|family| family.model_type).collect();
-    let keys = c.keys().collect::<BTreeSet<_>>();
+    let keys = c.keys().into_set();
     let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
     let nearest = families.rev().max_by_key(shared).filter(|family| shared(family) > 1);
     let nearest = nearest.map_or_else(Sentence::default, |family| {

@@ -7,6 +7,7 @@
 //! - A `Lambda` holds code, which is never run: it is refused by name, as is every class that is not
 //!   in `layers`.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use super::spec::tree::{self, Content, Tree, fault};
@@ -60,7 +61,7 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
     let (draft, flows) = Draft::new(&spec)?;
     let mut row = Row::new(draft, order);
     let named = spec.inputs.iter().map(|input| input.name.clone());
-    let made = named.zip(flows).collect::<BTreeMap<_, _>>();
+    let made = named.zip(flows).into_map();
     let made = row.model(&nodes, is_sequential, made)?;
     let outputs = outputs(config, &row.layers, &made)?;
     let (layers, notes) = (row.layers, row.notes);

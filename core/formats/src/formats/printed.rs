@@ -10,7 +10,7 @@
 //! - A print does not contain the model's input. It follows from the first layer; sizes of images are tried until
 //!   every later layer fits.
 
-use std::collections::BTreeMap;
+use crate::order::IntoOrdered as _;
 
 use super::Fidelity;
 use super::spec::{Input, Spec};
@@ -193,7 +193,7 @@ fn inputs(root: &Printed) -> Result<Vec<Spec>, Error> {
         Spec {
             name: root.class.clone(),
             inputs: vec![input],
-            dims: sizes.collect::<BTreeMap<_, _>>(),
+            dims: sizes.into_map(),
             ..Spec::default()
         }
     };

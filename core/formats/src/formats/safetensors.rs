@@ -11,7 +11,8 @@
 //! diagnostic reports this as an error: the answer is a lower bound. Which tensors are trained is recognised by
 //! type and name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::order::{InOrder as _, IntoOrdered as _};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
@@ -106,7 +107,7 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
         end_of_data = end.max(end_of_data);
         tensors.push((begin, end, tensor));
     }
-    tensors.sort_by_key(|(begin, _, tensor)| (*begin, tensor.name));
+    tensors.order_by_key(|(begin, _, tensor)| (*begin, tensor.name));
     for pair in tensors.windows(2) {
         if let [(_, end, before), (begin, _, tensor)] = pair
             && begin < end
@@ -171,7 +172,7 @@ fn freeze_quantized<'j>(tensors: &mut [Tensor<'j>]) -> Option<&'j str> {
         .iter()
         .filter(|tensor| is_narrow(tensor) && WEIGHTS.contains(&owner(tensor.name).1))
         .map(|tensor| (owner(tensor.name).0, tensor.name))
-        .collect();
+        .into_map();
     let mut first = None;
     for tensor in tensors {
         let (module, leaf) = owner(tensor.name);
@@ -190,7 +191,7 @@ fn freeze_quantized<'j>(tensors: &mut [Tensor<'j>]) -> Option<&'j str> {
 fn named(tensors: &[Tensor<'_>]) -> Clues {
     let trained = tensors.iter().filter(|tensor| tensor.is_trained());
     let named = |tensor: &Tensor<'_>| (tensor.name.to_owned(), tensor.dims.clone());
-    let parameters = trained.clone().map(named).collect::<BTreeMap<_, _>>();
+    let parameters = trained.clone().map(named).into_map();
     let all = |dtype| trained.clone().all(|tensor| tensor.dtype == dtype);
     let dtype = match () {
         () if all(DType::BFloat16) => Some("bfloat16"),
@@ -250,7 +251,7 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     });
     let mut graph = states(tensors.collect())?;
     "safetensors index".clone_into(&mut graph.producer);
-    let files = names.values().filter_map(Json::as_str).collect::<BTreeSet<_>>();
+    let files = names.values().filter_map(Json::as_str).into_set();
     let message = say!(
         "the index names {n} tensors in {files} files and their bytes together, no sizes: {total} bytes are \
          divided among them evenly, as {dtype}; a single file with all tensors has the size of each",

@@ -3,6 +3,7 @@
 //! One node, `torch.States`, stands for the model: it makes a number whose backward gives every
 //! parameter a gradient.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ pub(super) fn only(graph: &Graph) -> Result<Graph, Error> {
     let is_lookup = |node: &&Arc<Node>| node.op == "Gather" || node.op == "Embedding";
     let tables = graph.nodes.iter().filter(is_lookup).filter_map(|node| node.input(0));
     let dims = |id: ValueId| Some(graph.value(id)?.initializer.as_ref()?.dims.as_slice());
-    let tables: BTreeSet<&[u64]> = tables.filter_map(dims).collect();
+    let tables: BTreeSet<&[u64]> = tables.filter_map(dims).into_set();
     let mut counted: BTreeSet<&[u64]> = BTreeSet::new();
     let members = graph.members_by_name();
     let mut states = Vec::new();

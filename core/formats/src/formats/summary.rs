@@ -7,7 +7,7 @@
 //!   padding are chosen to give both. If several choices do, the usual one is assumed and reported.
 //! - Rows are in the order of the forward. Containers repeat the numbers of their parts and are not counted twice.
 
-use std::collections::BTreeSet;
+use crate::order::IntoOrdered as _;
 
 use super::Fidelity;
 use super::printed::{self, Printed};
@@ -127,7 +127,7 @@ fn finish(
 fn compare(spec: &Spec, total: u64) -> Option<Diagnostic> {
     let graph = spec.lower().ok()?;
     let parameters = graph.members.iter().filter(|(_, kind)| *kind == Member::Parameter);
-    let parameters = parameters.map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>();
+    let parameters = parameters.map(|(name, _)| name.as_str()).into_set();
     let ours = graph.values.iter().filter(|value| parameters.contains(value.name.as_str()));
     let ours = ours
         .filter_map(|value| value.initializer.as_ref())

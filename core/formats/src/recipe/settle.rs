@@ -8,6 +8,7 @@ use super::{Choice, Origin};
 use crate::config::{Config, SETTINGS, Setting};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::formats::catalogue::Entry;
+use crate::order::InOrder as _;
 
 /// What reads the recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -266,7 +267,7 @@ pub(super) fn settle(draft: &Draft, tool: Tool, model: Option<&Entry>) -> Settle
     let mut settled = desk.settled;
     let position = |name: &str| SETTINGS.iter().position(|setting| setting.name == name);
     // Sizes of dimensions, which are no settings, come first.
-    settled.choices.sort_by_key(|choice| position(&choice.setting));
+    settled.choices.order_by_key(|choice| position(&choice.setting));
     settled
 }
 

@@ -6,6 +6,7 @@ use crate::config::MemoryFormat;
 use crate::eager::kernels::{self, kept_sizes, pointwise};
 use crate::eager::layout::{broadcast_sizes, contiguous_strides};
 use crate::eager::{Runtime, Tensor};
+use crate::order::InOrder as _;
 use crate::tensor::{DType, Dims};
 
 /// A call's value, and what is still to be overwritten.
@@ -362,7 +363,7 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("overlaps", |g| {
         let (sizes, strides) = (g.sizes(0)?, g.sizes(1)?);
         let mut dims: Vec<(u64, u64)> = strides.into_iter().zip(sizes).collect();
-        dims.sort_by_key(|&(stride, _)| stride);
+        dims.order_by_key(|&(stride, _)| stride);
         let mut reach = 0_u64;
         let mut found = false;
         for (stride, size) in dims.into_iter().filter(|&(_, size)| size > 1) {

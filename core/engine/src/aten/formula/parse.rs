@@ -2,6 +2,7 @@
 
 use super::{Gradient, Row};
 use crate::decimal;
+use crate::order::InOrder as _;
 
 /// Statements, of which the last without a name is the value.
 #[derive(Debug, Default)]
@@ -92,7 +93,7 @@ pub(super) fn rows(text: &'static str) -> Vec<Row> {
         }
     }
     for row in &mut rows {
-        row.gradients.sort_by_key(|gradient| gradient.of.join(", "));
+        row.gradients.order_by_key(|gradient| gradient.of.join(", "));
     }
     rows
 }

@@ -4,6 +4,7 @@
 //! two run the same operators. Stages that themselves consist of such blocks do not count. A family may state
 //! instead which modules its library runs again.
 
+use crate::order::{InOrder as _, IntoOrdered as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -23,7 +24,7 @@ pub(super) struct Block {
 pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<Block> {
     let block = |call: &Call<'_>| Block { path: call.path.to_owned(), steps: call.steps.clone() };
     let calls = calls(steps);
-    let stated = stated.iter().map(String::as_str).collect::<BTreeSet<_>>();
+    let stated = stated.iter().map(String::as_str).into_set();
     if !stated.is_empty() {
         // What calls only a part of a module does not run the module.
         let runs = |call: &Call<'_>| {
@@ -50,8 +51,7 @@ pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<Block> {
         group.iter().any(|call| !seen.insert(operators(call)))
     };
     let groups = siblings.values().filter(|group| repeats(group));
-    let patterns =
-        groups.filter_map(|group| Some(pattern(group.first()?.path))).collect::<BTreeSet<_>>();
+    let patterns = groups.filter_map(|group| Some(pattern(group.first()?.path))).into_set();
     let has_smaller =
         |own: &str| patterns.iter().any(|other| other.starts_with(&format!("{own}.")));
     let mut blocks: Vec<_> = calls
@@ -62,7 +62,7 @@ pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<Block> {
         })
         .map(block)
         .collect();
-    blocks.sort_by_key(|block| *block.steps.start());
+    blocks.order_by_key(|block| *block.steps.start());
     blocks
 }
 

@@ -12,6 +12,7 @@
 //! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the variables of its operands
 //!   are assigned again after that call, except in PyTorch's own Transformer layers, which have none.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{Node, ValueId};
@@ -155,9 +156,8 @@ fn is_sum_with_argument(
             let Some(start) = calls.start_below(at, index) else { return false };
             let called = steps.get(start..=at).unwrap_or_default();
             let given = called.iter().flat_map(|node| node.inputs.iter().flatten().copied());
-            let given = given
-                .filter(|&value| made_at(value).is_some_and(|at| at < start))
-                .collect::<BTreeSet<_>>();
+            let given =
+                given.filter(|&value| made_at(value).is_some_and(|at| at < start)).into_set();
             if given.contains(&x) {
                 return true;
             }

@@ -4,6 +4,7 @@ use super::language::{Statement, header, parse};
 use super::layouts::Layout;
 use crate::apart;
 use crate::error::{Error, ErrorKind};
+use crate::order::InOrder as _;
 
 apart::text!(text, "families");
 
@@ -69,7 +70,7 @@ pub(super) fn layouts() -> Result<Vec<Layout>, Error> {
         layouts.extend(Layout::of(family, &family.lineage(&families))?);
     }
     // Of families with the same names, the vocabulary tells the one with the larger tables.
-    layouts.sort_by_key(|layout| std::cmp::Reverse(layout.least_words));
+    layouts.order_by_key(|layout| std::cmp::Reverse(layout.least_words));
     Ok(layouts)
 }
 

@@ -8,6 +8,7 @@
 //! The resulting program is compared with the given parameters, one by one. A model with an additional parameter,
 //! or one of another size, does not belong to the family.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
@@ -126,7 +127,7 @@ impl Clues {
         Self {
             class: self.class.clone(),
             parameters: mapped(&self.parameters, name),
-            opaque: self.opaque.iter().map(|path| name(path)).collect::<BTreeSet<_>>(),
+            opaque: self.opaque.iter().map(|path| name(path)).into_set(),
             dropouts: mapped(&self.dropouts, name),
             activations: mapped(&self.activations, name),
             dtype: self.dtype,
@@ -142,7 +143,7 @@ fn mapped<T: Clone>(
     map: &BTreeMap<String, T>,
     name: impl Fn(&str) -> String,
 ) -> BTreeMap<String, T> {
-    map.iter().map(|(key, value)| (name(key), value.clone())).collect::<BTreeMap<_, _>>()
+    map.iter().map(|(key, value)| (name(key), value.clone())).into_map()
 }
 
 /// A family, and the parameters that may be of it.
@@ -289,7 +290,7 @@ impl Sought<'_> {
         let values = graph.values.iter().filter_map(|value| {
             Some((value.name.as_str(), value.initializer.as_ref()?.dims.as_slice()))
         });
-        let values = values.collect::<BTreeMap<_, _>>();
+        let values = values.into_map();
         let parameters = graph.members.iter().filter(|(_, member)| *member == Member::Parameter);
         let base = format!("{}.", self.layout.base);
         let given = &self.named.parameters;

@@ -6,6 +6,7 @@
 //! - Values that are read but never made, and cycles, are refused: no estimate could be right.
 //! - Values of bodies of control flow are the graph's like all others.
 
+use crate::order::IntoOrdered as _;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -209,7 +210,7 @@ impl<'m> Builder<'m> {
             literal.is_some_and(|literal| literal.dtype.is_floating() && numel(&literal.dims) > 1)
         };
         let (values, constants) = (&self.graph.values, &mut self.graph.constants);
-        let known: BTreeSet<ValueId> = constants.iter().copied().collect();
+        let known: BTreeSet<ValueId> = constants.iter().copied().into_set();
         let ids = (0..).map(ValueId).zip(values).filter(|(_, value)| has_numbers(value));
         let (state, own): (BTreeSet<ValueId>, BTreeSet<ValueId>) =
             ids.map(|(id, _)| id).partition(|id| known.contains(id));

@@ -10,8 +10,9 @@
 //! Bodies of control flow are unfolded in the same way. A value of a body has a unique name in the whole model:
 //! the name in the file, or, if another body has it already, that name with a number.
 
+use crate::order::IntoOrdered as _;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
@@ -220,7 +221,7 @@ impl<'m> Inliner<'m> {
         let made = (body.node.iter()).flat_map(|node| node.output.iter().map(String::as_str));
         let made = made.chain(body.input.iter().map(|input| input.name.as_str()));
         let made = made.chain(body.initializer.iter().map(|tensor| tensor.name.as_str()));
-        let own = made.filter(|name| !name.is_empty()).collect::<BTreeSet<_>>();
+        let own = made.filter(|name| !name.is_empty()).into_set();
         if self.taken.is_empty() {
             self.taken = names(self.main);
         }
@@ -304,9 +305,8 @@ impl<'m> Inliner<'m> {
             values.insert(formal.as_str(), actual.unwrap_or_default());
         }
         let defaults = function.defaults.iter();
-        let mut attributes = defaults
-            .map(|attribute| (attribute.name.as_str(), attribute))
-            .collect::<BTreeMap<_, _>>();
+        let mut attributes =
+            defaults.map(|attribute| (attribute.name.as_str(), attribute)).into_map();
         attributes.extend(scope.attributes(node));
         let tells_its_module = !node.metadata_props.is_empty() || node.name.contains('/');
         let caller = scope.caller.filter(|_| !tells_its_module).unwrap_or(node);
@@ -340,7 +340,7 @@ fn names(graph: &GraphProto) -> BTreeMap<String, usize> {
     let made = graph.node.iter().flat_map(|node| node.output.iter());
     let given = graph.input.iter().map(|input| &input.name);
     let weights = graph.initializer.iter().map(|tensor| &tensor.name);
-    made.chain(given).chain(weights).map(|name| (name.clone(), 1)).collect::<BTreeMap<_, _>>()
+    made.chain(given).chain(weights).map(|name| (name.clone(), 1)).into_map()
 }
 
 fn unfolds() -> Error {

@@ -10,6 +10,7 @@
 //!   folding removed (`graph_signature` of the exported program).
 //! - In other files, the names of the parameters that a node reads show its module.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeSet;
 
 use onnx_ir::{GraphProto, NodeProto};
@@ -108,7 +109,7 @@ pub(super) struct Modules<'m> {
 impl<'m> Modules<'m> {
     pub(super) fn new(parameters: impl IntoIterator<Item = &'m str>) -> Self {
         Self {
-            parameters: parameters.into_iter().collect::<BTreeSet<_>>(),
+            parameters: parameters.into_iter().into_set(),
             seen: BTreeSet::new(),
             last: Default::default(),
         }

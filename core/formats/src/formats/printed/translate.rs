@@ -1,5 +1,6 @@
 //! [`Printed`] → layers, in the order in which they run.
 
+use crate::order::InOrder as _;
 use std::collections::BTreeMap;
 
 use super::blocks;
@@ -184,7 +185,7 @@ impl<'s> Translator<'s> {
             Diagnostic::new(severity, code, message)
         });
         let mut unknown: Vec<(String, usize)> = self.unknown.into_iter().collect();
-        unknown.sort_by_key(|(_, line)| *line);
+        unknown.order_by_key(|(_, line)| *line);
         let unknown = unknown.into_iter().map(|(class, line)| format!("`{class}` (line {line})"));
         let (unknown, notes) = (unknown.collect(), notes.collect());
         Ok(Outcome { layers, unknown, guesses: self.guesses, notes })

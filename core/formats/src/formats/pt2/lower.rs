@@ -10,6 +10,7 @@
 //! - After an operator overwrites a tensor, the tensor has the result's name, whichever of the two is read.
 //! - Graphs inside nodes (`wrap_with_set_grad_enabled`) are inlined; their nodes know whether gradients are off.
 
+use crate::order::IntoOrdered as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -412,7 +413,7 @@ impl<'j> Lower<'j> {
 
     /// Drops what no output follows from, and says what was assumed.
     fn finish(mut self) -> Result<Graph, Error> {
-        let mut wanted = self.graph.outputs.iter().copied().collect::<BTreeSet<_>>();
+        let mut wanted = self.graph.outputs.iter().copied().into_set();
         let mut live = Vec::with_capacity(self.graph.nodes.len());
         for node in std::mem::take(&mut self.graph.nodes).into_iter().rev() {
             if node.outputs.iter().flatten().any(|output| wanted.contains(output)) {

@@ -3,6 +3,7 @@
 //! Unions are objects of one key, `{"as_tensor": {"name": "x"}}`. Between versions keys are added and seldom
 //! removed, so the JSON is looked up by key and not deserialised into fixed types.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -64,7 +65,7 @@ impl<'j> ExportedProgram<'j> {
             graph,
             signature,
             torch: program.get("torch_version").and_then(Value::as_str).unwrap_or(""),
-            files: files.collect::<BTreeMap<_, _>>(),
+            files: files.into_map(),
             schema: schema.clone(),
         })
     }

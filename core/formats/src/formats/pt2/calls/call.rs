@@ -1,5 +1,6 @@
 //! [`Call`]: a node of the program, its arguments by name, and the nodes that it becomes.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
@@ -238,7 +239,7 @@ impl<'l, 'j> Call<'l, 'j> {
         attributes: [(&str, Attribute); N],
     ) -> Option<()> {
         let named = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let mut attributes = named.collect::<BTreeMap<_, _>>();
+        let mut attributes = named.into_map();
         if self.in_place && IN_PLACE.contains(&op) {
             attributes.insert("in_place".to_owned(), Attribute::Int(1));
         }

@@ -1,5 +1,6 @@
 //! Rules that several operators share: which node a call becomes, and with which attributes.
 
+use crate::order::IntoOrdered as _;
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
@@ -304,7 +305,7 @@ impl Call<'_, '_> {
         let first = || ("axes".to_owned(), Attribute::Ints(vec![0]));
         let one = self.helper("Unsqueeze", vec![x], BTreeMap::from([first()]));
         let named = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let pooled = self.helper(op, vec![one], named.collect::<BTreeMap<_, _>>());
+        let pooled = self.helper(op, vec![one], named.into_map());
         self.put("", "Squeeze", vec![pooled], [("axes", Attribute::Ints(vec![0]))])
     }
 
