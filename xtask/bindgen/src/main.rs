@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -114,7 +115,7 @@ fn write_parts(folder: &Path, mark: &str, script: &str, split: &SplitWasm) -> Re
         let mut needs: Vec<_> =
             needed_by(part).iter().filter_map(|stem| place_of.get(stem)).collect();
         needs.sort_unstable();
-        fetching += &format!("export const __wasm_split_load_{part} = part({file}, {needs:?});\n");
+        writeln!(fetching, "export const __wasm_split_load_{part} = part({file}, {needs:?});")?;
     }
     Ok(fetching)
 }
