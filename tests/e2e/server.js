@@ -75,6 +75,8 @@ async function answer(request, response, base, change, send) {
     const body = await change(name, await readFile(join(DIST, name)));
     const type = MEDIA_TYPES[extname(name)] ?? 'application/octet-stream';
     const headers = { 'content-type': type, 'x-content-type-options': 'nosniff' };
+    // As `_headers` of the page says: what has a fingerprint in its name is kept.
+    if (/-[0-9a-f]{8,}(_bg)?\.\w+$/.test(name)) headers['cache-control'] = 'public, max-age=31536000, immutable';
     if (type !== 'image/png' && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) {
       response.writeHead(200, { ...headers, 'content-encoding': 'gzip' });
       await send(response, gzip(body));

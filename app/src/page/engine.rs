@@ -67,6 +67,10 @@ extern "C" {
 
     #[wasm_bindgen(thread_local_v2, js_namespace = import, js_name = meta)]
     static META: ImportMeta;
+
+    /// Fetches the files of a part, for the worker.
+    #[wasm_bindgen(js_name = fetchAhead)]
+    fn fetch_ahead(part: &str);
 }
 
 /// Sends requests, receives answers, writes them to the state.
@@ -248,6 +252,10 @@ impl Engine {
 
     fn queue(&self, opening: Opening) {
         let is_asked_for = matches!(opening.by, By::File | By::Text);
+        if is_asked_for && self.is_starting() {
+            // They arrive with what the worker begins with, not after it.
+            fetch_ahead("reader");
+        }
         self.line.borrow_mut().open_next = Some(opening);
         self.revive();
         self.pump();

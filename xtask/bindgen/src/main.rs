@@ -115,7 +115,10 @@ fn write_parts(folder: &Path, mark: &str, script: &str, split: &SplitWasm) -> Re
         let mut needs: Vec<_> =
             needed_by(part).iter().filter_map(|stem| place_of.get(stem)).collect();
         needs.sort_unstable();
-        writeln!(fetching, "export const __wasm_split_load_{part} = part({file}, {needs:?});")?;
+        writeln!(
+            fetching,
+            "export const __wasm_split_load_{part} = part(\"{part}\", {file}, {needs:?});"
+        )?;
     }
     Ok(fetching)
 }

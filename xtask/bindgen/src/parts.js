@@ -25,10 +25,18 @@ function pack([file, starts]) {
   }));
 }
 
-const packs = [PACKS].map(pack);
+const PACKED = [PACKS];
+const packs = PACKED.map(pack);
+
+// Fetches the files of a part for whoever needs them next: the browser keeps them.
+const files = {};
+globalThis.fetchAhead = (name) => {
+  for (const file of files[name]) fetch(new URL(file, import.meta.url)).then((it) => it.arrayBuffer()).catch(() => {});
+};
 
 // The function that fetches a part and calls back, with whether it is there.
-function part(file, needs) {
+function part(name, file, needs) {
+  files[name] = [...new Set(needs.map(([pack]) => PACKED[pack][0])), ...(file ? [file] : [])];
   const load = once(async () => {
     const response = file && fetch(new URL(file, import.meta.url));
     await Promise.all([response, ...needs.map(([pack, number]) => packs[pack][number]())]);
