@@ -4,8 +4,8 @@ use highwater_core::autopsy::Autopsy;
 use highwater_core::report::Report;
 use highwater_core::wording::autopsy::{next, scores, what};
 
+use crate::style::FAINT;
 use crate::table::{Align, Cell, Table};
-use crate::text::FAINT;
 
 /// The largest groups of tensors and why they are alive, then what stands out.
 pub(crate) fn render(report: &Report, autopsy: &Autopsy) -> String {

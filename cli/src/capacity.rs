@@ -11,8 +11,8 @@ use highwater_core::{Error, ErrorKind, Source as _, say};
 use crate::args::Capacity;
 use crate::file::FileSource;
 use crate::named;
+use crate::style::{BAD, CAUTION, FAINT, GOOD, HEAD};
 use crate::table::{Align, Cell, Table};
-use crate::text::{BAD, CAUTION, FAINT, GOOD, HEAD};
 
 /// SIZE: the longest configuration that is read.
 const CONFIGURATION_MAX: u64 = 1 << 22;

@@ -4,9 +4,9 @@ use highwater_core::device::{Provenance, Seen};
 use highwater_core::ops::Operator;
 use highwater_core::{Bytes, device, ops};
 
+use crate::style::HEAD;
 use crate::table::Cell;
 use crate::table::{Align, Table};
-use crate::text::HEAD;
 
 /// All operators, and a count.
 pub(crate) fn operators() -> String {

@@ -10,8 +10,8 @@ use highwater_core::report::difference::{Difference, by_phase};
 use highwater_core::{Bytes, Config, Error, Report};
 
 use crate::file::FileSource;
+use crate::style::FAINT;
 use crate::table::{Align, Cell, Table};
-use crate::text::FAINT;
 
 /// The memory snapshot or the profiler trace in a file, as an estimate.
 pub(crate) fn open(path: &Path, config: &Config) -> Result<Report, Error> {

@@ -7,8 +7,8 @@ use highwater_core::{Bytes, Error, Model};
 use serde::Serialize;
 
 use crate::args::Question;
+use crate::style::{FAINT, HEAD};
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, HEAD};
 
 /// An estimator's answer: a figure, or why it has none.
 #[derive(Serialize)]

@@ -11,8 +11,8 @@ use highwater_core::{Error, ErrorKind, Model, say};
 use serde_json::{Value, json};
 
 use crate::args;
+use crate::style::{FAINT, HEAD};
 use crate::table::{Cell, Table};
-use crate::text::{FAINT, HEAD};
 
 /// The same call with both ways to launch kernels.
 type Both = [Generation; 2];

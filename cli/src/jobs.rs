@@ -17,3 +17,6 @@ pub(crate) use self::job::Job;
 pub(crate) use self::lines::answer_lines;
 pub(crate) use self::packed::{KnownWork, OnDevice, Packed};
 pub(crate) use self::pool::{Pool, threads};
+
+/// SIZE: bytes of a thread's stack, as the main thread has.
+const STACK: usize = 8 << 20;

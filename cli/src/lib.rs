@@ -33,6 +33,7 @@ mod screen;
 mod serve;
 mod share;
 mod shell;
+mod style;
 mod table;
 mod text;
 mod time;
@@ -331,6 +332,6 @@ fn locate(path: &Path, error: &Error) -> String {
 
 /// Prints an error to stderr. If stderr is closed, only the exit status shows it.
 fn complain(message: &str, status: u8) -> u8 {
-    writeln!(anstream::stderr(), "{}error:{:#} {message}", text::BAD, text::BAD).ok();
+    writeln!(anstream::stderr(), "{}error:{:#} {message}", style::BAD, style::BAD).ok();
     status
 }

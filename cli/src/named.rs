@@ -5,8 +5,8 @@ use std::path::Path;
 use highwater_core::formats::catalogue::{self, Entry};
 use highwater_core::{Error, ErrorKind, bytes, say};
 
+use crate::style::HEAD;
 use crate::table::{Align, Cell, Table};
-use crate::text::HEAD;
 
 /// Ends of the names of files, so that a missing file is not taken for a model's name.
 const FILES: [&str; 16] = [

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::args;
 use crate::jobs::{Engine, Failure, Files, KnownWork, OnDevice, Packed};
 use crate::progress::Progress;
+use crate::style::HEAD;
 use crate::table::{Align, Cell, Table};
-use crate::text::HEAD;
 
 /// A line of the queue.
 struct Asked {

@@ -14,7 +14,7 @@ use highwater_draw::scene::{Ground, Limit, Scene, View};
 use highwater_draw::timeline::{Curves, Layer};
 
 use crate::screen;
-use crate::text::FAINT;
+use crate::style::FAINT;
 
 /// COUNT: rows of the picture above its axis.
 const ROWS: u64 = 18;

@@ -4,8 +4,9 @@ use highwater_core::config::Setting;
 use highwater_core::recipe::{Choice, Origin, Recipe};
 use highwater_core::{Config, Severity, bytes};
 
+use crate::style::FAINT;
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, listed, section};
+use crate::text::{listed, section};
 
 /// Settings and the keys that state them, keys without effect, and what is not simulated; `config` is what was
 /// estimated, in which flags come before the recipe.

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use crate::Models;
 use crate::args;
 use crate::progress::Progress;
+use crate::style::{BAD, CAUTION, FAINT, GOOD, HEAD};
 use crate::table::{Align, Cell, Table};
-use crate::text::{BAD, CAUTION, FAINT, GOOD, HEAD};
 
 /// COUNT: columns of the table: the number of GPUs, and one for each way.
 const COLUMNS: usize = WAYS.len() + 1;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use highwater_core::autopsy::Autopsy;
 use highwater_core::device::{Interval, Verdict};
 use highwater_core::estimate::RankLine;
@@ -13,14 +13,9 @@ use highwater_core::wording::answer::{largest_batch, lead, peak_or_end};
 use highwater_core::wording::{Headline, Sentence, answer, headline};
 use highwater_core::{Bytes, Diagnostic, Severity, bytes, wording};
 
+use crate::style::{BAD, CAUTION, FAINT, GOOD, HEAD};
 use crate::table::{self, Align, Cell, Table};
 use crate::{autopsy, compare, plot, screen};
-
-pub(crate) const HEAD: Style = Style::new().bold();
-pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-pub(crate) const CAUTION: Style = AnsiColor::Yellow.on_default();
-pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// COUNT: modules that are listed by name.
 const MODULES_MAX: usize = 8;

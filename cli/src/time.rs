@@ -10,8 +10,8 @@ use highwater_core::time::{Bound, Part, Share, StepTime, Timing, Utilisation};
 use highwater_core::{Bytes, Error, Model};
 use serde_json::{Value, json};
 
+use crate::style::{FAINT, HEAD};
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, HEAD};
 use crate::{args, generation};
 
 /// The time of a step on the configured GPU, and on all whose vendors publish their rates.

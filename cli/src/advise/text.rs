@@ -11,8 +11,9 @@ use highwater_core::{Bytes, wording};
 
 use super::{Advice, Remedy};
 use crate::autopsy;
+use crate::style::FAINT;
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, section, verdict_words};
+use crate::text::{section, verdict_words};
 
 pub(super) fn render(advice: &Advice) -> String {
     let Advice { report, autopsy, .. } = advice;

@@ -12,8 +12,9 @@ use highwater_core::{Bytes, Config};
 
 use super::{Answer, Asked};
 use crate::advise;
+use crate::style::{BAD, FAINT, HEAD};
 use crate::table::{Align, Cell, Table};
-use crate::text::{BAD, FAINT, HEAD, listed, section};
+use crate::text::{listed, section};
 
 pub(super) fn render(answer: &Answer) -> String {
     let Answer { observed, explanation, located } = answer;

@@ -7,8 +7,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{panic, thread};
 
+use super::STACK;
 use super::answer::Failure;
-use super::pool::STACK;
 use crate::named;
 
 /// COUNT: threads that read files at once. One whose file system does not answer stays until it does.

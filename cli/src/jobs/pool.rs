@@ -6,10 +6,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, thread};
 
+use super::STACK;
 use super::engine::{Engine, Worker};
-
-/// SIZE: bytes of a thread's stack, as the main thread has.
-pub(super) const STACK: usize = 8 << 20;
 
 /// What a thread does with its engine.
 type Task = Box<dyn FnOnce(&Engine, &mut Worker) + Send>;

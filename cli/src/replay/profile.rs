@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::args::Replay;
 use crate::file::FileSource;
+use crate::style::{FAINT, HEAD};
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, HEAD, listed, section, verdict_words};
+use crate::text::{listed, section, verdict_words};
 
 /// What to print.
 pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> {

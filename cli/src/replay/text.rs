@@ -8,8 +8,9 @@ use highwater_core::report::{Class, Fragmentation};
 use highwater_core::{Bytes, bytes};
 
 use super::Answer;
+use crate::style::{CAUTION, FAINT, GOOD, HEAD};
 use crate::table::{Align, Cell, Table};
-use crate::text::{CAUTION, FAINT, GOOD, HEAD, listed, section};
+use crate::text::{listed, section};
 
 /// COUNT: blocks that are listed.
 const BLOCKS_MAX: usize = 12;

@@ -13,8 +13,8 @@ use super::answers::Answered;
 use super::board::{self, By, Line, Point};
 use super::confidence;
 use super::sources::Source;
+use crate::style::{FAINT, HEAD};
 use crate::table::{Cell, Table};
-use crate::text::{FAINT, HEAD};
 
 /// COUNT: runs without an estimate that are listed.
 const LEFT_OUT_MAX: usize = 10;

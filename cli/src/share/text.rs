@@ -8,8 +8,8 @@ use highwater_core::time::StepTime;
 use highwater_core::wording::answer;
 
 use super::{Answer, Job};
+use crate::style::{BAD, CAUTION, FAINT, GOOD, HEAD};
 use crate::table::{Cell, Table};
-use crate::text::{BAD, CAUTION, FAINT, GOOD, HEAD};
 
 pub(super) fn render(asked: &Answer) -> String {
     let Answer { fit, .. } = asked;
