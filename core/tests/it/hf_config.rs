@@ -150,7 +150,7 @@ fn runs_in_diffusers(class: &str) {
 /// A file of a family that breaks the grammar, or runs into a mistake, is told by its name and line.
 #[test]
 fn every_family_runs() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/formats/hf_config/families");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/formats/src/formats/hf_config/families");
     let mut count = 0;
     for file in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
