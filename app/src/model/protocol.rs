@@ -69,6 +69,8 @@ pub(crate) enum ToWorker {
         wanted: Option<Box<Config>>,
         /// The text that is open already, as it is now after a keystroke.
         edited: bool,
+        /// The largest batch on every device, if the page knows that, and the verdicts: they are not computed again.
+        known: Largest,
     },
     /// Estimate the open model.
     Estimate {
@@ -489,6 +491,9 @@ impl Spot {
     }
 }
 
+/// How far the batch can go, by device; nothing where the search failed.
+pub(crate) type Largest = Vec<(String, Option<LargestBatch>)>;
+
 /// A report and how long it took.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Estimate {
@@ -497,7 +502,7 @@ pub(crate) struct Estimate {
     /// Milliseconds in the worker; nothing where it travelled with an example.
     pub(crate) millis: Option<f64>,
     /// Largest batches that are known already, each with its device: those of the same settings but for the batch.
-    pub(crate) largest: Vec<(String, Option<LargestBatch>)>,
+    pub(crate) largest: Largest,
 }
 
 impl Estimate {

@@ -151,7 +151,7 @@ impl Engine {
         let wanted = self.state.waiting.with_untracked(|waiting| {
             waiting.as_ref().filter(|waiting| waiting.name == name)?.config.clone()
         });
-        Opening { input, config, wanted, own: Some(own), by }
+        Opening { input, config, wanted, own: Some(own), known: Vec::new(), by }
     }
 
     /// What the user has chosen, here and before: where the settings are not as what is open brought them.
@@ -219,7 +219,8 @@ impl Engine {
         line.open_next = None;
         line.generation += 1;
         let generation = line.generation;
-        line.lacks = Some(Box::new(opening.clone()));
+        let largest = known.estimate.largest.clone();
+        line.lacks = Some(Box::new(Opening { known: largest, ..opening.clone() }));
         line.under_way = Some(Request::Open(Box::new(opening)));
         drop(line);
         self.opened(generation, (known.dims, None, None, false), known.estimate);
@@ -239,7 +240,8 @@ impl Engine {
     pub(crate) fn edit_text(&self, name: &str, text: &str) {
         let config = self.state.config.get_untracked();
         let input = Input::text(name, text);
-        self.queue(Opening { input, config, wanted: None, own: None, by: By::Typing });
+        let (known, by) = (Vec::new(), By::Typing);
+        self.queue(Opening { input, config, wanted: None, own: None, known, by });
     }
 
     /// Takes a message off the page; settings of it that were applied stay.
@@ -441,15 +443,22 @@ impl Engine {
                 config: opening.config.clone(),
                 wanted: opening.wanted.clone().map(Box::new),
                 edited: opening.by == By::Typing,
+                known: Vec::new(),
             };
             line.post(&message, &opening.input.to_value());
             line.send_held();
             line.has_begun = false;
             line.under_way = Some(Request::Open(Box::new(opening)));
         } else if let Some(opening) = lacks {
-            let Opening { input, config, .. } = *opening;
-            let (generation, name) = (line.generation, input.name());
-            let message = ToWorker::Open { generation, name, config, wanted: None, edited: false };
+            let Opening { input, config, known, .. } = *opening;
+            let message = ToWorker::Open {
+                generation: line.generation,
+                name: input.name(),
+                config,
+                wanted: None,
+                edited: false,
+                known,
+            };
             line.post(&message, &input.to_value());
             line.send_held();
             line.under_way = Some(Request::CatchUp);

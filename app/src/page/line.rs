@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::Worker;
 
 use crate::model::input::Input;
-use crate::model::protocol::{self, ToWorker};
+use crate::model::protocol::{self, Largest, ToWorker};
 
 /// What the engine remembers of the worker; the user never sees it.
 #[derive(Default)]
@@ -76,6 +76,8 @@ pub(super) struct Opening {
     pub(super) wanted: Option<Config>,
     /// What the user has chosen before; nothing where that stays as it is.
     pub(super) own: Option<Config>,
+    /// The largest batches, where they are known with the rest of the answer.
+    pub(super) known: Largest,
     pub(super) by: By,
 }
 
@@ -96,7 +98,14 @@ pub(super) enum By {
 
 impl Opening {
     pub(super) fn again(input: Input, good: Wanted) -> Self {
-        Self { input, config: good.config, wanted: None, own: None, by: By::Restart }
+        Self {
+            input,
+            config: good.config,
+            wanted: None,
+            own: None,
+            known: Vec::new(),
+            by: By::Restart,
+        }
     }
 }
 

@@ -38,7 +38,8 @@ use super::recording::Recording;
 use super::{files, parts};
 use crate::model::explained::Sought;
 use crate::model::protocol::{
-    self, Estimate, Fault, Finding, FromWorker, OpenDim, Others, SearchOutcome, ToWorker, Trend,
+    self, Estimate, Fault, Finding, FromWorker, Largest, OpenDim, Others, SearchOutcome, ToWorker,
+    Trend,
 };
 use crate::model::times::Times;
 
@@ -112,6 +113,8 @@ struct Request {
     /// The settings that it is to have, whatever it suggests itself.
     wanted: Option<Config>,
     edited: bool,
+    /// The largest batches, if they are known with the verdicts.
+    known: Largest,
     text: Option<String>,
 }
 
@@ -256,11 +259,12 @@ fn now() -> f64 {
 impl Desk {
     fn receive(&mut self, message: ToWorker, attached: JsValue) {
         match message {
-            ToWorker::Open { generation, name, config, wanted, edited } => {
+            ToWorker::Open { generation, name, config, wanted, edited, known } => {
                 // Fails only for values that cannot be cloned, and numbers always can.
                 drop(scope().post_message(&JsValue::from_f64(protocol::BEGUN)));
                 let wanted = wanted.map(|wanted| *wanted);
-                let request = Request { generation, name, config, wanted, edited, text: None };
+                let text = None;
+                let request = Request { generation, name, config, wanted, edited, known, text };
                 self.read(request, attached);
             }
             ToWorker::Estimate { generation, config, reading } => {
@@ -353,9 +357,9 @@ impl Desk {
     /// Has an input read that the page sent.
     fn read(&mut self, mut request: Request, attached: JsValue) {
         if self.lacks_ranks(request.wanted.as_ref().unwrap_or(&request.config)) {
-            let Request { generation, name, config, wanted, edited, .. } = request;
+            let Request { generation, name, config, wanted, edited, known, .. } = request;
             let wanted = wanted.map(Box::new);
-            let message = ToWorker::Open { generation, name, config, wanted, edited };
+            let message = ToWorker::Open { generation, name, config, wanted, edited, known };
             return spawn_local(with_ranks(message, attached));
         }
         let mut input = Opening::of(attached.clone());
@@ -476,7 +480,7 @@ impl Desk {
 
     /// Answers a request to open something, of which this reached the worker.
     fn take(&mut self, request: Request, read: Read) {
-        let Request { generation, name, config, wanted, edited, text } = request;
+        let Request { generation, name, config, wanted, edited, known, text } = request;
         let (model, message, called) = match read {
             Ok(Found { recording: Some(recording), .. }) => {
                 let estimate = Estimate::new(recording.report(), None);
@@ -523,6 +527,12 @@ impl Desk {
                 Ok((dims, estimate, simulation, fault)) => {
                     self.timer.sample = None;
                     self.follow(generation, &estimate.report, simulation);
+                    if !known.is_empty() {
+                        let is_known =
+                            |task: &Task| matches!(task, Task::Verdict(_) | Task::LargestBatch(_));
+                        self.sweep.tasks.retain(|task| !is_known(task));
+                        self.largest.extend(known);
+                    }
                     let model = self.model.as_ref();
                     let spec = model.and_then(|model| Some(model.spec()?.to_owned()));
                     let is_written = model.is_some_and(|model| model.configuration().is_some());
