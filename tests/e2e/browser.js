@@ -130,11 +130,23 @@ export async function openPage({ context, address }, path = '') {
   await page.goto(address + path);
   await page.locator('h1').first().waitFor();
   await page.waitForLoadState('networkidle');
-  // The empty page answers for an example by itself, unless the address names something else.
+  // The empty page answers for an example by itself, unless the address names something else: first with what travels
+  // with it, then the worker tells how long a step takes.
   const isNamed = new URL(page.url()).hash !== '' || /embed|lesson/.test(page.url());
-  if (!isNamed && (await page.locator('.hero').count())) await page.locator('.sample .headline-lead').waitFor();
+  if (!isNamed && (await page.locator('.hero').count())) await page.locator('.sample .answer[aria-busy="false"]').waitFor();
   const loaded = () => requests.splice(0);
   return { page, errors, requests, loaded };
+}
+
+/** Lets requests wait until the result is called. */
+export async function holdBack(context, pattern) {
+  let letGo;
+  const gate = new Promise((resolve) => (letGo = resolve));
+  await context.route(pattern, async (route) => {
+    await gate;
+    await route.continue();
+  });
+  return letGo;
 }
 
 /** What the page is once the user has opened something. */

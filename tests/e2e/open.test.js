@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessibilityFaults, openPage, useBrowser, takePictures } from './browser.js';
+import { accessibilityFaults, answered, holdBack, opened, openPage, useBrowser, takePictures } from './browser.js';
 
 const browser = useBrowser();
 
@@ -12,6 +12,31 @@ test('opens without a word on the console', async () => {
   assert.match(await page.locator('h1').first().textContent(), /Will it fit on your GPU\?/);
   assert.deepEqual(errors, []);
   await takePictures(page, 'open');
+});
+
+test('answers before its worker is there, and answers then what was asked meanwhile', async () => {
+  const letGo = await holdBack(browser.context, '**/highwater-desk-*');
+  const page = await browser.context.newPage();
+  await page.goto(browser.address);
+  await page.locator('.sample .headline-lead', { hasText: 'fits on an A100' }).waitFor();
+  const needs = page.locator('.sample .gpu-card-need');
+  assert.ok((await needs.count()) >= 5 && (await needs.allTextContents()).every((need) => /GiB/.test(need)));
+  const first = await page.locator('.sample .headline-lead').textContent();
+  await page.getByRole('spinbutton', { name: 'batch' }).fill('64');
+  letGo();
+  await answered(page);
+  assert.notEqual(await page.locator('.sample .headline-lead').textContent(), first);
+});
+
+test('opens what is chosen before its worker is there', async () => {
+  const letGo = await holdBack(browser.context, '**/highwater-desk-*');
+  const page = await browser.context.newPage();
+  await page.goto(browser.address);
+  await page.getByRole('button', { name: 'Llama 3.1 8B' }).first().click();
+  letGo();
+  await opened(page);
+  await answered(page);
+  assert.match(await page.locator('.headline-lead').textContent(), /RTX 4090/);
 });
 
 test('says what it opens and that nothing is uploaded', async () => {

@@ -832,17 +832,22 @@ fn open_one_by_one(state: State, open: Callback<File>, files: Vec<File>) {
     let wanted = first.name();
     open.run(first);
     let Some(next) = next else { return };
-    let waiting = StoredValue::new_local(Some((next, names)));
+    let last = next.name();
+    let waiting = StoredValue::new_local(Some(next));
+    let left = StoredValue::new_local(Some(names).filter(|names| !names.is_empty()));
     Effect::new(move |_| {
         let Some(answer) = state.answer.get() else { return };
         let name = state.loaded.with_untracked(|loaded| Some(loaded.as_ref()?.name.clone()));
-        if name.as_ref() != Some(&wanted) {
-            return;
-        }
-        let Some((next, left)) = waiting.try_update_value(Option::take).flatten() else { return };
-        state.kept.set(Some(Kept { name: wanted.clone(), report: answer.report }));
-        open.run(next);
-        if !left.is_empty() {
+        if name.as_ref() == Some(&wanted)
+            && let Some(next) = waiting.try_update_value(Option::take).flatten()
+        {
+            state.kept.set(Some(Kept { name: wanted.clone(), report: answer.report }));
+            open.run(next);
+        } else if name.as_ref() == Some(&last)
+            && waiting.with_value(Option::is_none)
+            && let Some(left) = left.try_update_value(Option::take).flatten()
+        {
+            // What is opened takes the notices before it away.
             state.notice.set(Some(words::notice::not_opened(&left.join(", "))));
         }
     });
