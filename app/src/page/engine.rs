@@ -121,8 +121,7 @@ impl Engine {
     /// Sizes chosen for one model mean nothing to the next: it gets `dims`, and defaults for the
     /// rest.
     pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
-        self.state.opening.set(Some(Arriving::new(input.name())));
-        self.queue(self.opening(input, dims, By::File));
+        self.open_example(input, dims, None);
     }
 
     /// Opens an input with these settings, which are not the user's choice.
@@ -151,7 +150,7 @@ impl Engine {
         let wanted = self.state.waiting.with_untracked(|waiting| {
             waiting.as_ref().filter(|waiting| waiting.name == name)?.config.clone()
         });
-        Opening { input, config, wanted, own: Some(own), known: Vec::new(), by }
+        Opening { input, config, wanted, own: Some(own), by }
     }
 
     /// What the user has chosen, here and before: where the settings are not as what is open brought them.
@@ -176,7 +175,7 @@ impl Engine {
         self.state.config.set(config);
     }
 
-    /// Opens an example; what is known of it answers as long as the worker is not there.
+    /// Opens an example. Before the worker is there, the answer that travelled with it is shown.
     pub(crate) fn open_example(
         &self,
         input: Input,
@@ -219,8 +218,7 @@ impl Engine {
         line.open_next = None;
         line.generation += 1;
         let generation = line.generation;
-        let largest = known.estimate.largest.clone();
-        line.lacks = Some(Box::new(Opening { known: largest, ..opening.clone() }));
+        line.lacks = Some(Box::new((opening.clone(), known.estimate.largest.clone())));
         line.under_way = Some(Request::Open(Box::new(opening)));
         drop(line);
         self.opened(generation, (known.dims, None, None, false), known.estimate);
@@ -240,8 +238,7 @@ impl Engine {
     pub(crate) fn edit_text(&self, name: &str, text: &str) {
         let config = self.state.config.get_untracked();
         let input = Input::text(name, text);
-        let (known, by) = (Vec::new(), By::Typing);
-        self.queue(Opening { input, config, wanted: None, own: None, known, by });
+        self.queue(Opening { input, config, wanted: None, own: None, by: By::Typing });
     }
 
     /// Takes a message off the page; settings of it that were applied stay.
@@ -449,8 +446,8 @@ impl Engine {
             line.send_held();
             line.has_begun = false;
             line.under_way = Some(Request::Open(Box::new(opening)));
-        } else if let Some(opening) = lacks {
-            let Opening { input, config, known, .. } = *opening;
+        } else if let Some(lacks) = lacks {
+            let (Opening { input, config, .. }, known) = *lacks;
             let message = ToWorker::Open {
                 generation: line.generation,
                 name: input.name(),

@@ -30,8 +30,8 @@ pub(super) struct Line {
     pub(super) good: Option<(Input, Wanted)>,
     /// The text of that input, if it has one.
     pub(super) good_text: Option<String>,
-    /// The example on the page whose answer travelled with it: the worker has not opened it yet.
-    pub(super) lacks: Option<Box<Opening>>,
+    /// The example on the page whose answer travelled with it, with its largest batches: the worker has not opened it yet.
+    pub(super) lacks: Option<Box<(Opening, Largest)>>,
     /// Messages that wait until the worker has what is on the page.
     pub(super) held: Vec<ToWorker>,
     /// Whether the worker has begun with the request that was sent last.
@@ -76,8 +76,6 @@ pub(super) struct Opening {
     pub(super) wanted: Option<Config>,
     /// What the user has chosen before; nothing where that stays as it is.
     pub(super) own: Option<Config>,
-    /// The largest batches, where they are known with the rest of the answer.
-    pub(super) known: Largest,
     pub(super) by: By,
 }
 
@@ -98,14 +96,7 @@ pub(super) enum By {
 
 impl Opening {
     pub(super) fn again(input: Input, good: Wanted) -> Self {
-        Self {
-            input,
-            config: good.config,
-            wanted: None,
-            own: None,
-            known: Vec::new(),
-            by: By::Restart,
-        }
+        Self { input, config: good.config, wanted: None, own: None, by: By::Restart }
     }
 }
 

@@ -11,7 +11,7 @@ use highwater_core::step::hooks::Hooks;
 use highwater_core::wording::Sentence;
 use highwater_core::{Config, Error, ErrorKind, Model, say};
 
-/// Replaces the control flow of a graph by the nodes that run, so many at most.
+/// Replaces the control flow of a graph by the nodes that run. The number is how many there may be.
 pub(crate) type Settle =
     fn(&mut Graph, &BTreeMap<String, u64>, &Diagnostics, usize) -> Result<(), Error>;
 

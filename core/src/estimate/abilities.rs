@@ -29,7 +29,7 @@ pub trait Abilities: fmt::Debug + Send + Sync + RefUnwindSafe {
     /// This program does not do it for the model: why its tokens are not written, and what to do.
     fn rewrite(&self) -> Result<Rewrite, Sentence>;
 
-    /// Replaces the control flow of a graph by the nodes that run, so many at most: [`unroll::settle`].
+    /// Replaces the control flow of a graph by the nodes that run, at most `nodes_max`: [`unroll::settle`].
     ///
     /// # Errors
     /// There would be more nodes, or this program has nothing for control flow.
